@@ -232,3 +232,36 @@ do = [{ text = "finished" }]
 	}
 	r.NothingLeft()
 }
+
+// Programs see what agents do: as JSON lines in codex's form, and as items of the app server's protocol in the history of a thread.
+func TestAgentsInJSONLines(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, agentCalls(
+		collab("spawn_agent", "s1", `task_name = "a", message = "answer", fork_turns = "none"`)+collab("wait_agent", "w1", ``),
+	))
+	withAgents(r, "")
+	var calls []string
+	for line := range strings.Lines(r.OK("exec", "--config", "agents.hcl", "--json", "go").Stdout) {
+		var l struct {
+			Type string
+			Item struct {
+				Type, Tool, Prompt, Status string
+				Sender                     string   `json:"sender_thread_id"`
+				Receivers                  []string `json:"receiver_thread_ids"`
+			}
+		}
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			t.Fatal(err, line)
+		}
+		if l.Item.Type == "collab_tool_call" {
+			calls = append(calls, strings.Join([]string{l.Type, l.Item.Tool, l.Item.Prompt, l.Item.Status}, " "))
+			if l.Type == "item.completed" && l.Item.Tool == "spawn_agent" && (len(l.Item.Receivers) != 1 || l.Item.Sender != r.Last().Thread) {
+				t.Errorf("the call is between %s and %v", l.Item.Sender, l.Item.Receivers)
+			}
+		}
+	}
+	want := "item.started spawn_agent answer in_progress|item.completed spawn_agent answer completed|item.started wait  in_progress|item.completed wait  completed"
+	if got := strings.Join(calls, "|"); got != want {
+		t.Errorf("calls %s, want %s", got, want)
+	}
+}

@@ -71,16 +71,24 @@ func Replace(old, initial []llm.Message, account string) []llm.Message {
 	return append(out, Summary(account))
 }
 
-// words returns the user's messages and the mail of other agents, newest first, within the limits. The message that exceeds a
-// limit loses its middle.
+// words returns the user's messages and the mail of other agents, newest first, within the limits; the newest task by mail comes before all
+// other mail, because it may be all that an agent is there for. The message that exceeds a limit loses its middle.
 func words(ms []llm.Message) []llm.Message {
 	own, mail := room{tokens: keptTokens, images: keptImages}, room{tokens: keptMail}
+	newest := len(ms) - 1
+	for newest >= 0 && !history.IsTask(ms[newest]) {
+		newest--
+	}
+	var task llm.Message
+	if newest >= 0 {
+		task = mail.take(ms[newest])
+	}
 	var out []llm.Message
-	for _, m := range slices.Backward(ms) {
-		if own.tokens <= 0 {
-			break
-		}
+	for i, m := range slices.Backward(ms) {
 		switch {
+		case i == newest:
+			out = append(out, task)
+		case own.tokens <= 0:
 		case history.FromUser(m):
 			out = append(out, own.take(m))
 		case history.IsMail(m) && mail.tokens > 0:

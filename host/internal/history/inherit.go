@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
@@ -39,7 +40,12 @@ func Inherit(ms []llm.Message, turns int) []llm.Message {
 
 // begins reports whether a turn begins with a message.
 func begins(m llm.Message) bool {
-	return FromUser(m) || IsMail(m) && strings.HasPrefix(m.Text(), "<"+mailMarker+">\nMessage Type: "+mailTypes["new_task"]+"\n")
+	return FromUser(m) || IsTask(m)
+}
+
+// IsTask reports whether a message is mail of another agent with a task.
+func IsTask(m llm.Message) bool {
+	return IsMail(m) && strings.HasPrefix(m.Text(), "<"+mailMarker+">\nMessage Type: "+mailTypes[event.MailTask]+"\n")
 }
 
 // lastTurns returns where the last n turns begin. If there are fewer, it is the beginning of the first; if there is none, the end.

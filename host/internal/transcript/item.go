@@ -94,6 +94,8 @@ func (it *item) shape() protocol.ThreadItem {
 		b = protocol.EnteredReviewModeItem{ItemHeader: it.header(), Review: it.Text}
 	case event.ItemExitedReview:
 		b = protocol.ExitedReviewModeItem{ItemHeader: it.header(), Review: it.findings()}
+	case event.ItemAgentActivity:
+		b = it.agentActivity()
 	default: // tools, and items of later versions
 		b = it.toolCall()
 	}

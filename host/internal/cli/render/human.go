@@ -361,6 +361,9 @@ func (h *Human) completed(it event.Item) {
 		if it.Type == event.ItemMail {
 			h.line("%s %s: %s", h.paint(cyan, "✉"), Clean(it.Author), Clean(it.Text))
 		}
+		if it.Type == event.ItemAgentActivity {
+			h.line("%s agent %s", h.paint(cyan, "•"), Clean(it.Text))
+		}
 		return
 	}
 	defer delete(h.shown, it.ID)

@@ -19,11 +19,13 @@ type jsonl struct {
 	numbers map[event.ItemID]string
 	open    []event.ItemID // started and not completed, in order
 	items   map[event.ItemID]event.Item
+	thread  event.ThreadID
+	agents  map[event.CallID]event.ThreadID // that calls are about
 	err     error
 }
 
 func newJSONL(w io.Writer) *jsonl {
-	return &jsonl{out: w, numbers: map[event.ItemID]string{}, items: map[event.ItemID]event.Item{}}
+	return &jsonl{out: w, numbers: map[event.ItemID]string{}, items: map[event.ItemID]event.Item{}, agents: map[event.CallID]event.ThreadID{}}
 }
 
 func (j *jsonl) write(v any) {
@@ -45,6 +47,7 @@ type jsonlError struct {
 
 // Started writes the first line.
 func (j *jsonl) Started(id event.ThreadID) {
+	j.thread = id
 	j.write(struct {
 		Type   string         `json:"type"`
 		Thread event.ThreadID `json:"thread_id"`
@@ -109,7 +112,11 @@ func (j *jsonl) number(id event.ItemID) string {
 }
 
 func (j *jsonl) item(kind string, it event.Item) {
-	shape := jsonlItem(it)
+	j.activity(it)
+	shape := j.agentCall(it)
+	if shape == nil {
+		shape = jsonlItem(it)
+	}
 	if shape == nil {
 		return
 	}
@@ -152,7 +159,8 @@ func (o ordered) MarshalJSON() ([]byte, error) {
 		return nil
 	}
 	for _, k := range []string{"id", "type", "item", "text", "message", "command", "aggregated_output", "exit_code", "changes",
-		"server", "tool", "arguments", "result", "error", "query", "action", "path", "artifacts", "status"} {
+		"server", "tool", "arguments", "result", "error", "query", "action", "path", "artifacts",
+		"sender_thread_id", "receiver_thread_ids", "prompt", "agents_states", "status"} {
 		if err := put(k); err != nil {
 			return nil, err
 		}

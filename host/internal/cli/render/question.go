@@ -33,6 +33,9 @@ func Question(q event.QuestionAsked, options []string, call event.Item) string {
 	var b strings.Builder
 	b.WriteString(diffText(call.Changes))
 	fmt.Fprintf(&b, "? %s\n", Quoted(q.Title))
+	if q.Agent != "" {
+		fmt.Fprintf(&b, "  agent: %s\n", Quoted(q.Agent))
+	}
 	if chain := q.Nesting(); chain != "" {
 		fmt.Fprintf(&b, "  call: %s\n", Quoted(chain))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/crashpoint"
@@ -35,18 +36,51 @@ func (r *Report) add(o Report) {
 	r.Bytes += o.Bytes
 }
 
-// Delete removes a thread with all of its rows, and the artifacts that no other thread refers to. If a process has the thread
-// open, the error is a [*LockedError].
-func (s *Store) Delete(ctx context.Context, thread event.ThreadID) (Report, error) {
-	lock, err := s.LockThread(ctx, thread)
+// Delete removes a thread with all of its rows, the agents that it has spawned, and the artifacts that no other thread refers to. If a
+// process has one of the threads open, the error is a [*LockedError] and nothing is removed.
+func (s *Store) Delete(ctx context.Context, thread event.ThreadID) (report Report, err error) {
+	agents, err := s.agentsOf(ctx, thread)
 	if err != nil {
 		return Report{}, fmt.Errorf("delete thread: %w", err)
 	}
-	report, err := s.delete(ctx, thread)
-	if err = errors.Join(err, lock.Release()); err != nil {
-		return report, fmt.Errorf("delete thread: %w", err)
+	all := append([]event.ThreadID{thread}, agents...) // the root first, because its owner starts the others
+	for _, id := range all {
+		lock, lerr := s.LockThread(ctx, id)
+		if lerr != nil {
+			return Report{}, fmt.Errorf("delete thread: %w", lerr)
+		}
+		defer func() { err = errors.Join(err, lock.Release()) }()
+	}
+	for _, id := range slices.Backward(all) {
+		part, derr := s.delete(ctx, id)
+		report.add(part)
+		report.Threads = append(part.Threads, report.Threads...)
+		if derr != nil {
+			return report, fmt.Errorf("delete thread: %w", derr)
+		}
 	}
 	return report, nil
+}
+
+// agentsOf returns the threads of the agents that a thread has spawned, archived or not, each after the one that has spawned it.
+func (s *Store) agentsOf(ctx context.Context, thread event.ThreadID) (out []event.ThreadID, err error) {
+	g, err := s.db.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var rows []threadRow
+	for parents := []string{string(thread)}; len(parents) > 0; {
+		rows = nil
+		if err := g.Select("id").Where("parent IN ? AND source = ?", parents, event.SourceAgent).Order("id").Find(&rows).Error; err != nil {
+			return nil, s.db.Explain(err)
+		}
+		parents = nil
+		for _, r := range rows {
+			parents = append(parents, r.ID)
+			out = append(out, event.ThreadID(r.ID))
+		}
+	}
+	return out, nil
 }
 
 func (s *Store) delete(ctx context.Context, thread event.ThreadID) (Report, error) {
@@ -209,7 +243,10 @@ func (s *Store) Retain(ctx context.Context, p Policy) (Report, error) {
 		return Report{}, err
 	}
 	var rows []threadRow
-	if err := g.Select("id", "updated_at", "name").Order("updated_at DESC, id DESC").Find(&rows).Error; err != nil {
+	// Agents are kept as long as the thread that has spawned them.
+	owned := "threads.source = ? AND EXISTS (SELECT 1 FROM threads above WHERE above.id = threads.parent)"
+	err = g.Select("id", "updated_at", "name").Not(owned, event.SourceAgent).Order("updated_at DESC, id DESC").Find(&rows).Error
+	if err != nil {
 		return Report{}, fmt.Errorf("retain: %w", s.db.Explain(err))
 	}
 	var report Report

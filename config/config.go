@@ -80,6 +80,7 @@ type Config struct {
 	History      History
 	Codemode     Codemode
 	Agents       Agents
+	Interaction  Interaction
 	Instructions Instructions
 	Review       Review
 	Hooks        Hooks

@@ -95,6 +95,7 @@ func (l *loader) decode(root *node) *Config {
 		Wait: cmp.Or(agents.duration("wait_default"), 30*time.Second), WaitMin: cmp.Or(agents.duration("wait_min"), 10*time.Second),
 		WaitMax: cmp.Or(agents.duration("wait_max"), time.Hour),
 	}
+	c.Interaction = interaction(sub(b, schema.BlockInteraction))
 
 	instructions := sub(b, schema.BlockInstructions)
 	c.Instructions = Instructions{

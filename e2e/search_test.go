@@ -104,7 +104,7 @@ func TestToolsThatAreSearched(t *testing.T) {
 			}
 			kinds = append(kinds, strings.TrimSpace(tl.Type+" "+tl.Name))
 		}
-		if want := []string{"function letter", "function request_permissions", "tool_search"}; !slices.Equal(kinds, want) {
+		if want := []string{"function letter", "function update_plan", "function request_permissions", "tool_search"}; !slices.Equal(kinds, want) {
 			t.Errorf("request %d offers %q, want %q", i+1, kinds, want)
 		}
 		for k := range min(len(b.Input), len(bodies[max(i-1, 0)].Input)) {

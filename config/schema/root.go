@@ -19,6 +19,7 @@ const (
 	BlockInstructions = "instructions"
 	BlockCodemode     = "codemode"
 	BlockAgents       = "agents"
+	BlockInteraction  = "interaction"
 	BlockReview       = "review"
 	BlockGuardian     = "guardian"
 	BlockHooks        = "hooks"
@@ -258,6 +259,7 @@ func settings() *Block {
 						"more with `wait`. A script may set its own."},
 				},
 			},
+			interaction(),
 			{
 				Name: BlockAgents, Doc: "Agents that a model spawns: threads of their own that work for it in the same folder, with at most its rights.",
 				Attributes: []Attribute{

@@ -22,6 +22,7 @@ const (
 	ItemImage         ItemType = "image"
 	ItemBrowser       ItemType = "browser"
 	ItemTool          ItemType = "tool"
+	ItemPlan          ItemType = "plan"           // a [Plan], in Arguments
 	ItemCompaction    ItemType = "compaction"     // of the conversation
 	ItemMail          ItemType = "agent_mail"     // of another agent
 	ItemAgentActivity ItemType = "agent_activity" // of an agent that was spawned

@@ -59,6 +59,7 @@ type Conditions struct {
 	Sandbox               string             // mode
 	AdditionalPermissions bool               // setting: permissions may be requested
 	GranularPermissions   bool               // setting of the granular approval policy: such requests are put to a person
+	Plan                  bool               // setting: models show their plans
 	Others                *registry.Snapshot // the tools of plugins; set by [Table.Extend]
 	Model                 llm.ModelRow       // zero until the tools are declared to a model
 }
@@ -70,7 +71,7 @@ type Table []Tool
 // start, where checking the tools' schemas took a third of the time.
 func Default() Table { return standard() }
 
-var standard = sync.OnceValue(func() Table { return slices.Clip(New(requestPermissions(), search(), callFound())) })
+var standard = sync.OnceValue(func() Table { return slices.Clip(New(updatePlan(), requestPermissions(), search(), callFound())) })
 
 // New makes a table. Its rows are constants of the program, so an invalid one is a panic.
 func New(tools ...Tool) Table {

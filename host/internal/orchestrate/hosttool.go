@@ -21,6 +21,8 @@ type HostTool struct {
 	Backend func(c *HostCall) ToolBackend
 	// Decides says that the tool consults the policy itself with [HostCall.Decide], so that the pipeline does not do so before the call.
 	Decides bool
+	// ItemType is the type of a call's item; empty: that of any tool.
+	ItemType event.ItemType
 	// Item returns how a call is displayed; nil: with the name of the tool.
 	Item func(in contract.Input) contract.Item
 }

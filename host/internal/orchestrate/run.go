@@ -1,6 +1,7 @@
 package orchestrate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,8 +75,10 @@ func (r *run) awaitOthers(t *Ticket) func(context.Context) *outcome {
 // assess learns what the call would do: from the plugin, if the tool can assess calls, else from the descriptor.
 func (r *run) assess(ctx context.Context) *outcome {
 	if !r.entry.Assess {
-		if t, ok := r.hostTool(); ok && t.Item != nil {
-			r.item.assessed(t.Item(r.input))
+		if t, ok := r.hostTool(); ok {
+			if r.item.item.Type = cmp.Or(t.ItemType, r.item.item.Type); t.Item != nil {
+				r.item.assessed(t.Item(r.input))
+			}
 		}
 		if len(r.entry.Effects) == 1 { // the plugin repeats it when the call runs, but people are asked, and see the item, before
 			if e, ok := r.entry.Effects[0].(contract.ServiceEffect); ok {

@@ -20,7 +20,7 @@ var (
 	NotifyTurnStarted     = notification[TurnStartedNotification]("turn/started", ToSubscribers)
 	NotifyTurnCompleted   = notification[TurnCompletedNotification]("turn/completed", ToSubscribers)
 	NotifyTurnDiffUpdated = notification[TurnDiffUpdatedNotification]("turn/diff/updated", ToSubscribers)
-	NotifyTurnPlanUpdated = notification[TurnPlanUpdatedNotification]("turn/plan/updated", ToSubscribers, unsent)
+	NotifyTurnPlanUpdated = notification[TurnPlanUpdatedNotification]("turn/plan/updated", ToSubscribers)
 
 	NotifyItemStarted               = notification[ItemStartedNotification]("item/started", ToSubscribers)
 	NotifyItemCompleted             = notification[ItemCompletedNotification]("item/completed", ToSubscribers)

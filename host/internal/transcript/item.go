@@ -334,6 +334,9 @@ func (f *Fold) byCall(id event.CallID) *item {
 }
 
 func (f *Fold) itemStarted(it event.Item) {
+	if it.Type == event.ItemPlan {
+		return // clients are told the plan, not its call
+	}
 	n := f.newItem(it)
 	if n.spoken() {
 		f.repeated()
@@ -350,6 +353,10 @@ func (f *Fold) announce(it *item) {
 
 // itemCompleted ends an item. A user's message that a hook has blocked is not part of the conversation; a warning says why.
 func (f *Fold) itemCompleted(done event.Item) {
+	if done.Type == event.ItemPlan {
+		f.planned(done)
+		return
+	}
 	it := f.byID(done.ID)
 	switch {
 	case it != nil:

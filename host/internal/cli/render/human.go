@@ -214,7 +214,7 @@ func (h *Human) started(it event.Item) {
 	switch it.Type {
 	case event.ItemAgentMessage, event.ItemReasoning:
 		return // shown while streaming
-	case event.ItemEnteredReview, event.ItemExitedReview:
+	case event.ItemEnteredReview, event.ItemExitedReview, event.ItemPlan:
 		return // shown when complete, which is at once
 	}
 	same, text := 0, title(it)
@@ -394,6 +394,11 @@ func (h *Human) completed(it event.Item) {
 	case event.ItemReasoning:
 		h.breakLine()
 		return
+	case event.ItemPlan:
+		if h.planned(it) {
+			return
+		}
+		h.line("%s %s", h.paint(cyan, "•"), h.paint(bold, title(it)))
 	}
 	if len(s.rest)+s.more > 0 {
 		h.endLine(s)

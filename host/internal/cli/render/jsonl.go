@@ -21,6 +21,7 @@ type jsonl struct {
 	items   map[event.ItemID]event.Item
 	thread  event.ThreadID
 	agents  map[event.CallID]event.ThreadID // that calls are about
+	plan    *event.Item                     // of the turn: the last one, under the ID of the first; nil: there is none
 	err     error
 }
 
@@ -69,6 +70,10 @@ func (j *jsonl) Event(e event.Event) error {
 		j.items[b.Item.ID] = b.Item
 	case event.ItemCompleted:
 		j.close(b.Item.ID)
+		if b.Item.Type == event.ItemPlan {
+			j.planned(b.Item)
+			break
+		}
 		j.item("item.completed", b.Item)
 	case event.StreamRetried:
 		if b.Max > 0 {
@@ -159,7 +164,7 @@ func (o ordered) MarshalJSON() ([]byte, error) {
 		return nil
 	}
 	for _, k := range []string{"id", "type", "item", "text", "message", "command", "aggregated_output", "exit_code", "changes",
-		"server", "tool", "arguments", "result", "error", "query", "action", "path", "artifacts",
+		"server", "tool", "arguments", "result", "error", "items", "query", "action", "path", "artifacts",
 		"sender_thread_id", "receiver_thread_ids", "prompt", "agents_states", "status"} {
 		if err := put(k); err != nil {
 			return nil, err
@@ -224,6 +229,8 @@ func jsonlItem(it event.Item) ordered {
 			"type": "mcp_tool_call", "server": server, "tool": it.Tool, "arguments": args, "result": result, "error": failure,
 			"status": status,
 		}
+	case event.ItemPlan:
+		return todoList(it)
 	case event.ItemWebSearch:
 		return ordered{"type": "web_search", "query": it.Query, "action": searchAction(it)}
 	case event.ItemImage:
@@ -284,6 +291,10 @@ func (j *jsonl) turnEnded(b event.TurnEnded) {
 	for _, id := range append([]event.ItemID(nil), j.open...) {
 		j.close(id)
 		j.item("item.completed", j.items[id])
+	}
+	if j.plan != nil {
+		j.item("item.completed", *j.plan)
+		j.plan = nil
 	}
 	switch b.Status {
 	case event.TurnCompleted:

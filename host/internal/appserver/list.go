@@ -136,7 +136,9 @@ func kindOf(source string) protocol.ThreadSourceKind {
 }
 
 // isWorker reports whether threads of a source work for other threads.
-func isWorker(source string) bool { return source == event.SourceReviewer || source == event.SourceAgent }
+func isWorker(source string) bool {
+	return source == event.SourceReviewer || source == event.SourceAgent
+}
 
 // from restricts a filter to front ends of some kinds; none: interactive ones, as in codex.
 func from(kinds []protocol.ThreadSourceKind, f *hub.Filter) {

@@ -13,4 +13,6 @@ import (
 )
 
 // All returns the features of every thread. Each process that reads a thread's log applies all of them.
-func All() []thread.Feature { return []thread.Feature{queue.Feature{}, codemode.Feature{}, agent.Feature{}} }
+func All() []thread.Feature {
+	return []thread.Feature{queue.Feature{}, codemode.Feature{}, agent.Feature{}}
+}

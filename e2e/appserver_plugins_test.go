@@ -186,7 +186,7 @@ model "unknown" {
 		got[m.ID] = s
 	}
 	for id, want := range map[string]string{
-		"thinks": "medium: low medium high max", "chosen": "low: low medium high max", "plain": "none:", "unknown": "none:", "default": "medium: low medium high",
+		"thinks": "high: low medium high max", "chosen": "low: low medium high max", "plain": "high:", "unknown": "none:", "default": "medium: low medium high",
 	} {
 		if got[id] != want {
 			t.Errorf("%s: %q, want %q", id, got[id], want)

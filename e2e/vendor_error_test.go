@@ -276,7 +276,10 @@ func TestVendorStopsAnAnswer(t *testing.T) {
 			if o.exit != 0 || !strings.Contains(o.stdout, "It goes like") || !strings.Contains(o.stdout, "cut off at the limit of its length") {
 				t.Errorf("exit %d\n%s", o.exit, o.stdout)
 			}
-		}, vendors.Answer{Text: "It goes like", Stop: vendors.AtLimit})
+		}, vendors.Answer{Text: "It goes like", Stop: vendors.AtLimit}, vendors.Answer{Text: " this."})
+		run("at the limit again", func(t *testing.T, o outcome) {
+			o.failed(t, "answer-cut-off", "cut off at the limit of its length, twice in a row", "raise max_output_tokens")
+		}, vendors.Answer{Text: "It goes like", Stop: vendors.AtLimit}, vendors.Answer{Text: " this,", Stop: vendors.AtLimit})
 		if vendor == "gemini" {
 			run("malformed", func(t *testing.T, o outcome) {
 				o.went(t, 1, "could not finish the answer (MALFORMED_FUNCTION_CALL)")

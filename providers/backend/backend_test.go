@@ -456,7 +456,7 @@ func TestRefresh(t *testing.T) {
 // Models that reason only if asked to are asked, unless the user says otherwise.
 func TestReasoningWithoutBeingAsked(t *testing.T) {
 	s, err := newTestService(t, Vendor{Catalog: "anthropic", API: "messages", Effort: func(catalog.Model) string { return "high" }},
-		`{"model": [{"id": "claude-opus-4-8", "default_effort": "low"}]}`)
+		`{"model": [{"id": "claude-opus-4-8", "default_effort": "low"}, {"id": "claude-opus-4-6", "efforts": []}, {"id": "claude-opus-4-7", "efforts": ["low", "medium"]}]}`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -467,6 +467,8 @@ func TestReasoningWithoutBeingAsked(t *testing.T) {
 		{"claude-sonnet-4-6", "", `{"thinking":{"type":"disabled"}}`, ""},
 		{"claude-sonnet-4-6", "", `{"top":1}`, "high"},
 		{"claude-opus-4-8", "", "", "low"},
+		{"claude-opus-4-6", "", "", ""},
+		{"claude-opus-4-7", "", "", "medium"},
 		{"claude-3-5-haiku-latest", "", "", ""}, // does not reason, or is not known
 		{"who-is-this", "", "", ""},
 	} {

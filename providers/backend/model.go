@@ -140,6 +140,7 @@ func (s *service) override(k *known, c Model) {
 	if c.Efforts != nil {
 		k.row.ReasoningEfforts, k.protocol.Efforts, k.protocol.Reasons = c.Efforts, c.Efforts, len(c.Efforts) > 0
 		k.protocol.AlwaysThinks = k.protocol.AlwaysThinks && !slices.Contains(c.Efforts, "none")
+		k.row.DefaultReasoningEffort = protocol.NearestEffort(k.row.DefaultReasoningEffort, c.Efforts)
 	}
 	k.row.DefaultReasoningEffort = cmp.Or(c.DefaultEffort, k.row.DefaultReasoningEffort)
 	if c.Tools != nil {

@@ -101,6 +101,9 @@ func (r *run) attemptCall(ctx context.Context, backend ToolBackend) (*contract.R
 	crashpoint.At(crashpoint.CallJournaled, "")
 	result, err := backend.Call(hard, start, ctl, func(ev contract.CallEvent) { r.observe(hard, ev) })
 	crashpoint.At(crashpoint.CallReturned, "")
+	if err != nil && !plugin.IsCrash(err) || err == nil && result.Aborted && result.SessionID == "" {
+		live.cancel(errCut) // the next process of a plugin that has crashed adopts what the call has started
+	}
 	if err != nil {
 		r.pipeline.tokens.broke(live) // before live.end revokes the token, so that the call is unanswered throughout
 	} else if live.wide && result.SessionID != "" {

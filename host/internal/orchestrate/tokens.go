@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -50,6 +51,9 @@ type Live struct {
 
 // ErrEnded says that a call has its result, so that nothing more can be done in its name.
 var ErrEnded = errors.New("the call has ended")
+
+// errCut is the [ErrEnded] of a call that was stopped.
+var errCut = fmt.Errorf("%w before it was done", ErrEnded)
 
 // begin issues a token for the call. The caller ends the live call.
 func (r *run) begin(ctx context.Context, g launch.Grant) *Live {
@@ -106,13 +110,13 @@ func (l *Live) Join(ctx context.Context) (_ context.Context, done func(), err er
 	}), nil
 }
 
-// OnInterrupt calls f if the call is interrupted before it has its result. The call's end waits for f. OnInterrupt must be called
-// between [Live.Join] and its done.
+// OnInterrupt calls f if the call is interrupted before it has its result, or ends because it was stopped, for example by its deadline.
+// The call's end waits for f. OnInterrupt must be called between [Live.Join] and its done.
 func (l *Live) OnInterrupt(f func()) {
 	l.work.Add(1)
 	context.AfterFunc(l.ctx, func() { // which always ends, with the call
 		defer l.work.Done()
-		if !errors.Is(context.Cause(l.ctx), ErrEnded) {
+		if cause := context.Cause(l.ctx); !errors.Is(cause, ErrEnded) || errors.Is(cause, errCut) {
 			f()
 		}
 	})

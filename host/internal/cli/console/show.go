@@ -24,6 +24,12 @@ func (a *Env) Colour(w io.Writer) bool {
 	return !no && t != "dumb"
 }
 
+// Watched reports whether somebody sees what is written to w: it is a terminal.
+func Watched(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
 // LastMessage returns the writer for the last message of a turn: standard output, where scripts expect it, or nil if both streams
 // are the same terminal, where the message has already been shown.
 func (a *Env) LastMessage() io.Writer {

@@ -77,6 +77,7 @@ type world struct {
 	permits  chan string                                     // to reach hosts, and their ends
 	programs map[string]service.Program                      // that print the secrets of plugin "mine", by handle
 	do       func(ctx context.Context, s contract.CallStart) // what a call of plugin "mine" does
+	cut      error                                           // how it ends without a result; nil: it has one
 }
 
 func (w *world) Publish(_ context.Context, _ event.TurnID, bodies ...event.Body) (uint64, error) {
@@ -130,6 +131,9 @@ func (w *world) Call(ctx context.Context, s contract.CallStart, ctl tool.Control
 		return contract.Text("echo " + string(s.Input.Arguments)), nil
 	}
 	w.do(ctx, s)
+	if w.cut != nil {
+		return nil, w.cut
+	}
 	return contract.Text("done"), nil
 }
 

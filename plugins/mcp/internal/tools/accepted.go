@@ -114,8 +114,9 @@ func (a *accepted) earlier() (all definitions, err error) {
 	if a.path == "" {
 		return all, nil
 	}
-	paths, err := filepath.Glob(filepath.Join(filepath.Dir(a.path), "accepted-*.json"))
-	if err != nil {
+	dir := filepath.Dir(a.path)
+	entries, err := os.ReadDir(dir) // no pattern: the folder's name may have the characters of one
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return all, err
 	}
 	type file struct {
@@ -123,8 +124,12 @@ func (a *accepted) earlier() (all definitions, err error) {
 		definitions
 	}
 	var files []file
-	for _, path := range paths {
-		if name := serverOf(path); path == a.path || name != "" && name != a.server {
+	for _, entry := range entries {
+		path := filepath.Join(dir, entry.Name())
+		if !strings.HasPrefix(entry.Name(), "accepted-") || filepath.Ext(path) != ".json" || path == a.path {
+			continue
+		}
+		if name := serverOf(path); name != "" && name != a.server {
 			continue
 		}
 		info, err := os.Stat(path)
@@ -133,6 +138,9 @@ func (a *accepted) earlier() (all definitions, err error) {
 		}
 		d, err := readDefinitions(path)
 		if err != nil {
+			if name := serverIn(path); name != "" && name != a.server {
+				continue
+			}
 			return all, err
 		}
 		if d.Server == a.server {
@@ -158,6 +166,24 @@ func serverOf(path string) string {
 	if err != nil {
 		return ""
 	}
+	return server
+}
+
+// serverIn returns the server that a damaged file names where its content begins; "" if that is damaged as well.
+func serverIn(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	d := json.NewDecoder(f)
+	for _, want := range []json.Token{json.Delim('{'), "server"} {
+		if got, err := d.Token(); err != nil || got != want {
+			return ""
+		}
+	}
+	name, _ := d.Token() // nil at an error
+	server, _ := name.(string)
 	return server
 }
 

@@ -25,6 +25,7 @@ help: ## list the targets
 build: ## build all binaries into bin/
 	@mkdir -p $(BIN)
 	@$(GOBUILD) -o $(BIN)/gantry-launch ./host/cmd/gantry-launch
+	@$(GOBUILD) -o $(BIN)/gantry-tui ./host/cmd/gantry-tui
 	@$(GOBUILD) -o $(BIN)/gantry-tool-shell ./plugins/shell
 	@$(GOBUILD) -o $(BIN)/gantry-tool-browser ./plugins/browser
 	@$(GOBUILD) -o $(BIN)/gantry-tool-mcp ./plugins/mcp

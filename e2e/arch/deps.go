@@ -18,6 +18,7 @@ var Binaries = map[string]string{
 	"gantry-tool-mcp":          "plugins/mcp",
 	"gantry-tool-python":       "plugins/python",
 	"gantry-tool-shell":        "plugins/shell",
+	"gantry-tui":               "host/cmd/gantry-tui",
 	"gantry-provider-scripted": "providers/cmd/scripted",
 
 	"gantry-provider-anthropic":  "providers/cmd/anthropic",

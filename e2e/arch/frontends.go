@@ -47,6 +47,12 @@ var FrontEnds = []FrontEnd{
 		Also:     []Edge{{"", root + "picture", "it checks the images of a prompt"}},
 	},
 	{
+		// It is a client: what it needs of a thread, the protocol carries.
+		Packages: []string{root + "tui/...", "host/cmd/gantry-tui"},
+		Own:      []string{root + "tui/...", root + "client"},
+		Also:     []Edge{{root + "tui/term", root + "visible", "it shows text of others"}},
+	},
+	{
 		Packages: []string{root + "mcpserver"},
 		Own:      []string{root + "mcpserver"},
 	},

@@ -95,6 +95,18 @@ var Rules = []Rule{
 		Instead: "use it in sdk/codemode/codetool",
 	},
 	{
+		From:    []string{"host/cmd/gantry", "host/cmd/gantry-postgres"},
+		Not:     []string{"host/internal/tui/...", "host/internal/client", "charm.land/bubbletea/v2", "github.com/charmbracelet/x/ansi", "github.com/yuin/goldmark"},
+		Reason:  "what draws a screen would cost each start of gantry time and memory",
+		Instead: "keep it to host/cmd/gantry-tui, which gantry executes",
+	},
+	{
+		From:    []string{"host/cmd/gantry-tui"},
+		Not:     []string{"host/internal/hub", "host/internal/host", "host/internal/store", "google.golang.org/grpc", "gorm.io/gorm", "github.com/spf13/cobra"},
+		Reason:  "the terminal interface is a client of the app server, and starts in the time of one",
+		Instead: "let the protocol carry what it needs",
+	},
+	{
 		From:    []string{"host/cmd/gantry-launch"},
 		Not:     []string{"google.golang.org/grpc", "gorm.io/gorm", "github.com/spf13/cobra", "net/http", "host/internal/event"},
 		Reason:  "the launcher starts once for each command; what it links is paid each time",

@@ -235,6 +235,8 @@ var Starters = []string{
 	"host/internal/store/database/postgres/postgrestest",
 	"plugins/browser/internal/chromium/chromiumtest",
 	"plugins/browser/internal/browserproc", // the host has started it under a grant, and it becomes the browser
+	"host/internal/cli",                    // becomes gantry-tui
+	"host/cmd/gantry-tui",                  // starts gantry itself, and the user's editor
 	"host/internal/background",             // the process of a session is gantry itself, started by its user
 	"sdk/codemode",                         // its child takes every system call for files, sockets and processes from itself before it runs a script
 }

@@ -28,7 +28,10 @@ import (
 )
 
 // app is one invocation of the command line.
-type app struct{ *console.Env }
+type app struct {
+	*console.Env
+	args []string // as they were given
+}
 
 // Main runs the command line and returns the exit status. builtins pins gantry's own plugins as NAME=SHA256, separated by commas;
 // names that are not listed are not checked. drivers are database drivers in addition to the built-in one.
@@ -42,7 +45,7 @@ func Main(version, builtins string, args []string, drivers ...store.Driver) int 
 	}
 	ctx, leave := context.WithCancelCause(context.Background())
 	defer leave(nil)
-	a := &app{&console.Env{
+	a := &app{args: args, Env: &console.Env{
 		Version: version, Builtins: console.ParsePins(builtins), Drivers: drivers, Stdin: os.Stdin, Stdout: &console.Output{File: os.Stdout}, Stderr: os.Stderr, Dir: dir, Environ: os.Environ(),
 		Leave: func() { leave(orchestrate.ErrShutdown) },
 	}}
@@ -78,8 +81,9 @@ func (a *app) root() *cobra.Command {
 		Use:   name,
 		Short: "A host for AI agents in which every tool and model provider is a plugin",
 		Long: "gantry runs the agent loop, enforces your policies, and records everything. Tools and model providers are separate\n" +
-			"programs, configured in gantry.hcl.",
-		Example: "  gantry init                                    # create a first gantry.hcl\n" +
+			"programs, configured in gantry.hcl. Without a command, it opens the terminal interface.",
+		Example: "  gantry                                         # work in the terminal\n" +
+			"  gantry init                                    # create a first gantry.hcl\n" +
 			"  gantry exec \"what does this project do?\"\n" +
 			"  gantry resume --last \"and what is missing?\"\n" +
 			"  gantry threads list",
@@ -115,6 +119,7 @@ func (a *app) root() *cobra.Command {
 		}
 	}
 	plugins.Short(a.Env, root)
+	a.openTerminal(root)
 	a.complete(root)
 	a.Strict(root)
 	return root

@@ -186,7 +186,15 @@ func (o *Overlay) View(width, height, waiting int) []term.Line {
 		body = append(body, o.diff(width)...)
 	}
 	room := max(height-len(head)-len(foot), 0)
-	if hidden := len(body) - room; hidden > 0 && room > 0 {
+	if room < min(len(body), 4) && len(o.fields) == 0 { // what is asked about must be seen
+		foot = foot[:0]
+		for _, c := range o.choices {
+			foot = append(foot, o.choice(c, width)[0].Fit(width))
+		}
+		foot = append(foot, term.Text(hint, theme.Dim).Fit(width))
+		room = max(height-len(head)-len(foot), 0)
+	}
+	if hidden := len(body) - room; hidden > 0 && room > 1 {
 		o.scroll = min(o.scroll, hidden+1)
 		rest := body[o.scroll:]
 		if len(rest) > room-1 {

@@ -1,6 +1,6 @@
 // Package theme names the styles of the terminal interface.
 //
-// It owns the look of each kind of text. It does not know what is shown.
+// It owns the look of each kind of text. It does not know what is shown. Start with [Text].
 //
 // The colours are the terminal's own 16, so that what the user has chosen for a light or a dark background holds here too.
 package theme

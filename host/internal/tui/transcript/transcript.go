@@ -171,3 +171,6 @@ func (v *View) lines(i int) []term.Line {
 	}
 	return r.lines
 }
+
+// Height returns the number of lines of the window.
+func (v *View) Height() int { return v.height }

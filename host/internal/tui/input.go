@@ -1,0 +1,336 @@
+package tui
+
+import (
+	"crypto/rand"
+	"os"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/gantry-agent/gantry/host/internal/client"
+	"github.com/gantry-agent/gantry/host/internal/protocol"
+	"github.com/gantry-agent/gantry/host/internal/tui/keys"
+	"github.com/gantry-agent/gantry/host/internal/tui/overlay"
+	"github.com/gantry-agent/gantry/host/internal/tui/picker"
+)
+
+// key handles a key.
+func (m *Model) key(k tea.KeyPressMsg) tea.Cmd {
+	m.quiet++
+	name := k.Keystroke()
+	if k.Text != "" && k.Mod&^tea.ModShift == 0 {
+		name = k.Text
+	}
+	leaving := m.leaving
+	m.hint, m.leaving = "", false
+	if m.question != nil {
+		if m.question.Armed {
+			return m.questionKey(k, name)
+		}
+		return tea.Batch(m.settle(), m.composerKey(k, name, leaving))
+	}
+	if m.picker != nil {
+		return m.pickerKey(k, name)
+	}
+	return m.composerKey(k, name, leaving)
+}
+
+func (m *Model) questionKey(k tea.KeyPressMsg, name string) tea.Cmd {
+	answer, done := m.question.Press(overlay.Key{Text: k.Text, Action: keys.Find(m.table, keys.Question, name)})
+	if !done {
+		return nil
+	}
+	id := m.question.Question.ID
+	m.thread.Settle(id)
+	m.question = nil
+	if err := m.cfg.Server.Answer(id, answer); err != nil {
+		m.fail(err)
+	}
+	return m.ask()
+}
+
+func (m *Model) pickerKey(k tea.KeyPressMsg, name string) tea.Cmd {
+	switch a := keys.Find(m.table, keys.List, name); {
+	case a == keys.Close:
+		m.picker = nil
+	case a != "":
+		if r := m.picker.Do(a); r != nil {
+			chosen := m.chosen
+			m.picker = nil
+			return chosen(m, *r)
+		}
+	case k.Text != "":
+		m.picker.Type(k.Text)
+	}
+	return nil
+}
+
+// pick lets the user choose.
+func (m *Model) pick(p *picker.Picker, chosen func(m *Model, r picker.Row) tea.Cmd) {
+	m.picker, m.chosen = p, chosen
+}
+
+func (m *Model) composerKey(k tea.KeyPressMsg, name string, leaving bool) tea.Cmd {
+	main, edit := keys.Find(m.table, keys.Main, name), keys.Find(m.table, keys.Edit, name)
+	if main == keys.Help && k.Text != "" && !m.composer.Empty() {
+		main = ""
+	}
+	if main == keys.Leave && !m.composer.Empty() {
+		main, edit = "", keys.DeleteNext
+	}
+	if m.suggest.open() {
+		switch {
+		case main == keys.Queue, main == keys.Send && m.suggest.command():
+			return m.complete(main == keys.Send)
+		case main == keys.Interrupt:
+			m.suggest.dismiss()
+			return nil
+		case edit == keys.Up || edit == keys.Down:
+			m.suggest.move(edit)
+			return nil
+		}
+	}
+	if main != "" {
+		return m.action(main, leaving)
+	}
+	switch {
+	case edit != "":
+		m.composer.Do(edit)
+	case k.Text != "":
+		m.composer.Type(k.Text)
+	default:
+		return nil
+	}
+	return m.suggestions()
+}
+
+func (m *Model) paste(text string) tea.Cmd {
+	m.quiet++
+	switch {
+	case m.question != nil && m.question.Armed:
+		m.question.Paste(text)
+		return nil
+	case m.question == nil && m.picker != nil:
+		m.picker.Type(text)
+		return nil
+	}
+	m.composer.Paste(text)
+	if m.question != nil {
+		return m.settle()
+	}
+	return nil
+}
+
+// action does what a key of the context [keys.Main] does.
+func (m *Model) action(a keys.Action, leaving bool) tea.Cmd {
+	page := max(m.view.Height()-2, 1)
+	switch a {
+	case keys.Send:
+		if text, ok := strings.CutSuffix(m.composer.Text(), `\`); ok {
+			m.composer.Set(text + "\n")
+			return nil
+		}
+		return m.submit()
+	case keys.Newline:
+		m.composer.Do(keys.Newline)
+	case keys.Queue:
+		return m.queue()
+	case keys.Interrupt:
+		return m.interrupt()
+	case keys.Cancel:
+		switch {
+		case !m.composer.Empty():
+			m.composer.Add(m.composer.Text())
+			m.composer.Set("")
+			m.suggest.dismiss()
+		case m.running() != nil:
+			return m.interrupt()
+		case leaving:
+			return tea.Quit
+		default:
+			m.hint, m.leaving = "Ctrl-C again leaves", true
+		}
+	case keys.Leave:
+		if m.running() == nil || leaving {
+			return tea.Quit
+		}
+		m.hint, m.leaving = "a turn is running: Ctrl-D again leaves, and the turn goes on; Esc interrupts it", true
+	case keys.Editor:
+		return m.edit()
+	case keys.History:
+		m.history()
+	case keys.Fold:
+		m.view.Fold()
+	case keys.PageUp:
+		return m.scroll(-page)
+	case keys.PageDown:
+		return m.scroll(page)
+	case keys.LineUp:
+		return m.scroll(-1)
+	case keys.LineDown:
+		return m.scroll(1)
+	case keys.Top:
+		m.view.Top()
+		return m.older()
+	case keys.Bottom:
+		m.view.Bottom()
+	case keys.Permissions:
+		return nextPreset(m)
+	case keys.LessEffort:
+		return stepEffort(m, -1)
+	case keys.MoreEffort:
+		return stepEffort(m, 1)
+	case keys.Help:
+		showHelp(m)
+	case keys.Suspend:
+		return tea.Suspend
+	case keys.Redraw:
+		return tea.ClearScreen
+	case keys.Mouse:
+		m.mouse = !m.mouse
+	}
+	return nil
+}
+
+func (m *Model) scroll(by int) tea.Cmd {
+	m.view.Scroll(by)
+	return m.older()
+}
+
+// submit does what Enter does with the message.
+func (m *Model) submit() tea.Cmd {
+	text := m.composer.Text()
+	if strings.TrimSpace(text) == "" {
+		return nil
+	}
+	if name, args, ok := parseCommand(text); ok {
+		c, known := command(name)
+		switch {
+		case !known:
+			m.hint = "/" + name + " is not a command; ? lists them"
+			return nil
+		case !c.running && m.running() != nil:
+			m.hint = "/" + name + " has to wait until the turn has ended"
+			return nil
+		case m.thread == nil && !c.anytime:
+			m.hint = "the thread is not ready yet"
+			return nil
+		}
+		m.composer.Take()
+		m.suggest.dismiss()
+		return c.run(m, args)
+	}
+	m.composer.Take()
+	m.suggest.dismiss()
+	m.view.Bottom()
+	if m.thread == nil {
+		m.unsent = append(m.unsent, text)
+		return nil
+	}
+	return m.send(text)
+}
+
+// send starts a turn, or steers the one that runs.
+func (m *Model) send(text string) tea.Cmd {
+	if cmd, ok := strings.CutPrefix(text, "!"); ok && strings.TrimSpace(cmd) != "" {
+		return m.do(protocol.MethodThreadShellCommand.Name, protocol.ThreadShellCommandParams{ThreadID: m.thread.ID, Command: strings.TrimSpace(cmd)})
+	}
+	id := rand.Text()
+	return call(m, protocol.MethodTurnStart.Name, protocol.TurnStartParams{ThreadID: m.thread.ID, Input: input(text), ClientUserMessageID: &id},
+		func(m *Model, _ protocol.TurnStartResponse, err error) tea.Cmd {
+			m.giveBack(text, err)
+			return nil
+		})
+}
+
+// giveBack shows why a message was not accepted, and puts it back.
+func (m *Model) giveBack(text string, err error) {
+	if err == nil {
+		return
+	}
+	m.fail(err)
+	if m.composer.Empty() {
+		m.composer.Set(text)
+	}
+}
+
+func input(text string) []protocol.UserInput {
+	return []protocol.UserInput{{Body: protocol.TextInput{Text: text}}}
+}
+
+// queue keeps the message for the next turn.
+func (m *Model) queue() tea.Cmd {
+	text := m.composer.Text()
+	if strings.TrimSpace(text) == "" {
+		return nil
+	}
+	if m.thread == nil || m.running() == nil {
+		return m.submit()
+	}
+	m.composer.Take()
+	return call(m, protocol.MethodThreadQueueAdd.Name, protocol.ThreadQueueAddParams{ThreadID: m.thread.ID, Input: input(text), ClientUserMessageID: rand.Text()},
+		func(m *Model, _ protocol.ThreadQueueAddResponse, err error) tea.Cmd {
+			m.giveBack(text, err)
+			return nil
+		})
+}
+
+func (m *Model) interrupt() tea.Cmd {
+	u := m.running()
+	if u == nil {
+		return nil
+	}
+	m.hint = "interrupting …"
+	return call(m, protocol.MethodTurnInterrupt.Name, protocol.TurnInterruptParams{ThreadID: m.thread.ID, TurnID: u.ID},
+		func(m *Model, _ protocol.TurnInterruptResponse, err error) tea.Cmd {
+			m.hint = ""
+			m.fail(err)
+			return nil
+		})
+}
+
+// edit opens the message in the user's editor.
+func (m *Model) edit() tea.Cmd {
+	if m.cfg.Editor == nil {
+		m.hint = "set $VISUAL or $EDITOR to edit the message there"
+		return nil
+	}
+	f, err := os.CreateTemp("", "gantry-*.md") // readable for the user alone
+	if err == nil {
+		_, err = f.WriteString(m.composer.Text())
+		if closed := f.Close(); err == nil {
+			err = closed
+		}
+	}
+	if err != nil {
+		m.fail(err)
+		return nil
+	}
+	path := f.Name()
+	return tea.Exec(m.cfg.Editor(path), func(err error) tea.Msg {
+		defer func() { _ = os.Remove(path) }()
+		var text []byte
+		if err == nil {
+			text, err = os.ReadFile(path)
+		}
+		return applied(func(m *Model) tea.Cmd {
+			if err != nil {
+				m.note(client.Notice{Level: client.Error, Text: "the editor failed: " + err.Error()})
+				return nil
+			}
+			m.composer.Set(strings.TrimRight(string(text), "\n"))
+			return nil
+		})
+	})
+}
+
+func (m *Model) history() {
+	earlier := m.composer.Earlier()
+	p := &picker.Picker{Title: "Earlier messages", Empty: "there are none"}
+	for i := len(earlier) - 1; i >= 0; i-- {
+		p.Rows = append(p.Rows, picker.Row{Label: earlier[i], Value: earlier[i]})
+	}
+	m.pick(p, func(m *Model, r picker.Row) tea.Cmd {
+		m.composer.Set(r.Value.(string))
+		return nil
+	})
+}

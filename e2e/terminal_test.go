@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/gantry-agent/gantry/e2e/rig"
@@ -49,5 +50,96 @@ func TestTerminal(t *testing.T) {
 	}
 	if raw := s.Raw(); strings.LastIndex(raw, "\x1b[?1049l") < strings.LastIndex(raw, "\x1b[?1049h") {
 		t.Error("the terminal was not restored")
+	}
+}
+
+// Somebody without any configuration gets an answer, which says what to configure.
+func TestTerminalWithoutConfiguration(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, task)
+	s := r.Screen(100, 40, "--home", t.TempDir())
+	s.Shows("ready", "on-request/workspace-write")
+	s.Type("hi\r")
+	s.Shows("› hi", "I am gantry's offline demo model", "ready")
+	s.Type("\x04")
+	if code := s.Ends(); code != 0 {
+		t.Errorf("exit %d", code)
+	}
+}
+
+// Whoever leaves while a turn runs, with a key or by closing the window, leaves the turn running; the server ends with it.
+func TestTerminalLeavesTurnsRunning(t *testing.T) {
+	t.Parallel()
+	for name, leave := range map[string]func(s *rig.Screen){
+		"Ctrl-D": func(s *rig.Screen) {
+			s.Type("\x04")
+			s.Shows("Ctrl-D again leaves")
+			s.Type("\x04")
+		},
+		"the window is closed": func(s *rig.Screen) { s.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t, waiting)
+			addOdd(t, r, "waits", "waits", "")
+			s := r.Screen(100, 30)
+			s.Shows("ready")
+			s.Type("go\r")
+			s.Shows("working")
+			r.Until("the call runs", func() bool { return exists(r.Dir, "go.waiting") })
+			leave(s)
+			s.Ends()
+			r.Write(filepath.Join(r.Dir, "go"), "")
+			r.Until("the model has the result", func() bool { return len(r.Requests()) == 2 })
+			r.Until("the server has ended", func() bool { return len(rig.Processes(t, r.Home, "")) == 0 })
+			r.NothingLeft()
+		})
+	}
+}
+
+// The server is killed under the interface: another one continues the thread, and says what became of the turn.
+func TestTerminalServerIsKilled(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, waiting)
+	addOdd(t, r, "waits", "waits", "")
+	s := r.Screen(100, 30)
+	s.Shows("ready")
+	s.Type("go\r")
+	s.Shows("working")
+	r.Until("the call runs", func() bool { return exists(r.Dir, "go.waiting") })
+	for _, pid := range rig.Processes(t, r.Dir, "app-server") {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Shows("interrupted", "ready")
+	s.Type("again\r")
+	s.Shows("› go", "› again", "answer 2", "ready")
+	s.Type("\x04")
+	if code := s.Ends(); code != 0 {
+		t.Errorf("exit %d", code)
+	}
+}
+
+// A terminal without a cursor is refused, with what to use instead.
+func TestTerminalIsDumb(t *testing.T) {
+	t.Parallel()
+	run := rig.New(t, task).Terminal()
+	if res := run.Wait(); res.Code != 2 || !strings.Contains(res.Stdout, "TERM is dumb") || !strings.Contains(res.Stdout, "gantry exec") {
+		t.Errorf("exit %d: %s", res.Code, res.Stdout)
+	}
+}
+
+// Colours are the user's choice.
+func TestTerminalWithoutColour(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, task)
+	r.Env = append(r.Env, "NO_COLOR=1")
+	s := r.Screen(100, 40)
+	s.Shows("What shall be done?", "ready")
+	s.Type("\x04")
+	s.Ends()
+	if raw := s.Raw(); strings.Contains(raw, "\x1b[90m") || strings.Contains(raw, "\x1b[34m") || strings.Contains(raw, "\x1b[1;34m") {
+		t.Errorf("%q", raw)
 	}
 }

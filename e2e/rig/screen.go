@@ -145,6 +145,9 @@ func (s *Screen) Resize(width, height int) {
 	}
 }
 
+// Close closes the terminal, as the end of its window does.
+func (s *Screen) Close() { _ = s.file.Close() }
+
 // Ends waits until the program has ended, and returns its exit status.
 func (s *Screen) Ends() int {
 	s.rig.t.Helper()

@@ -43,8 +43,15 @@ func (r *Rig) Screen(width, height int, args ...string) *Screen {
 	}
 	s.file = f
 	var parts sync.WaitGroup
-	parts.Go(func() { // ends with the emulator: the terminal's answers
-		_, _ = io.Copy(f, s.emu)
+	parts.Go(func() { // ends with the emulator's pipe: the terminal's answers, which nobody reads once it is closed
+		buf := make([]byte, 1<<10)
+		for {
+			n, err := s.emu.Read(buf)
+			if err != nil {
+				return
+			}
+			_, _ = f.Write(buf[:n])
+		}
 	})
 	parts.Go(func() { // ends with the terminal
 		buf := make([]byte, 32<<10)
@@ -65,7 +72,9 @@ func (r *Rig) Screen(width, height int, args ...string) *Screen {
 		cancel()
 		_ = s.Cmd.Wait()
 		_ = f.Close()
-		_ = s.emu.Close()
+		if c, ok := s.emu.InputPipe().(io.Closer); ok { // Close of the emulator races with its Read
+			_ = c.Close()
+		}
 		parts.Wait()
 	})
 	return s

@@ -143,3 +143,15 @@ func TestTerminalWithoutColour(t *testing.T) {
 		t.Errorf("%q", raw)
 	}
 }
+
+// A configuration that can't be read ends the interface with the reason, on the terminal as it was.
+func TestTerminalBrokenConfiguration(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, task)
+	r.Config("approval {}\n") // a second block
+	s := r.Screen(100, 20)
+	if code := s.Ends(); code != 1 {
+		t.Errorf("exit %d", code)
+	}
+	s.Shows("Error: duplicate approval block")
+}

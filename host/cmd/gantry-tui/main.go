@@ -59,16 +59,11 @@ func run(args []string) int {
 		return refuse("the current folder can't be read: "+err.Error(), "change to another folder")
 	}
 	s := &child{program: server, args: args}
-	defer s.forget()
 	err = tui.Run(context.Background(), tui.Terminal{
 		Dial: func(ctx context.Context) (rpc.Stream, error) { return s.start() }, Why: s.said, Dir: dir, Version: version, Editor: editor(),
 	})
 	if err != nil {
-		s.keep = true
 		fmt.Fprintln(os.Stderr, "Error:", strings.TrimPrefix(err.Error(), "Error: ")) // which the server has said too
-		if path := s.log(); path != "" {
-			fmt.Fprintln(os.Stderr, "The server's messages are in", path)
-		}
 		return 1
 	}
 	return 0

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"strings"
 	"sync"
@@ -11,31 +12,25 @@ import (
 type child struct {
 	program string
 	args    []string
-	keep    bool // the log, at the end
 
-	mu   sync.Mutex
-	path string // of the newest log
+	mu  sync.Mutex
+	log *os.File // messages of the newest server
 }
 
-// openLog returns the file for the messages of a new server.
+// openLog returns a file for the messages of a new server. It has no name, so that nothing is left whichever of the two ends first.
 func (c *child) openLog() (*os.File, error) {
 	f, err := os.CreateTemp("", "gantry-tui-*.log") // readable for the user alone
 	if err != nil {
 		return nil, err
 	}
+	_ = os.Remove(f.Name())
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.path != "" {
-		_ = os.Remove(c.path)
+	if c.log != nil {
+		_ = c.log.Close()
 	}
-	c.path = f.Name()
+	c.log = f
 	return f, nil
-}
-
-func (c *child) log() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.path
 }
 
 // maxSaid bounds what is shown of a server's messages, in bytes.
@@ -43,20 +38,18 @@ const maxSaid = 2000
 
 // said returns the last messages of the server.
 func (c *child) said() string {
-	b, err := os.ReadFile(c.log())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.log == nil {
+		return ""
+	}
+	info, err := c.log.Stat()
 	if err != nil {
 		return ""
 	}
-	b = bytes.TrimSpace(b)
-	if len(b) > maxSaid {
-		b = b[len(b)-maxSaid:]
+	b, err := io.ReadAll(io.NewSectionReader(c.log, max(info.Size()-maxSaid, 0), maxSaid))
+	if err != nil {
+		return ""
 	}
-	return strings.ToValidUTF8(string(b), "")
-}
-
-// forget removes the log. A server that goes on writes into the file that it has open.
-func (c *child) forget() {
-	if path := c.log(); path != "" && !c.keep {
-		_ = os.Remove(path)
-	}
+	return strings.ToValidUTF8(string(bytes.TrimSpace(b)), "")
 }

@@ -31,7 +31,6 @@ func (c *child) start() (rpc.Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = log.Close() }()
 	cmd := exec.Command(c.program, append(c.args[:len(c.args):len(c.args)], "app-server", "--listen", "fd://3")...)
 	cmd.Stderr = log
 	cmd.ExtraFiles = []*os.File{theirs} // descriptor 3

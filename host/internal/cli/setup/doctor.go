@@ -550,26 +550,45 @@ func startOne(ctx context.Context, h *host.Host, b *config.PluginBlock) []findin
 	return []finding{{healthy, about(b), render.Clean(fmt.Sprintf("%s %s, %s, started in %v", m.Name, m.Version, what, took.Round(time.Millisecond))), ""}}
 }
 
-// selfCheck is the command of plugins that examine themselves. Its input has a folder, its output checks.
-const selfCheck = "status"
+// selfChecks are the commands of plugins that examine themselves, the preferred one first. Their output has checks.
+var selfChecks = []string{"doctor", "status"}
+
+// selfCheck returns the command by which a plugin examines itself, and whether its input has a folder; "": there is none. A status without a
+// folder is about something else.
+func selfCheck(commands []contract.CommandSpec) (name string, folder bool) {
+	for _, want := range selfChecks {
+		for _, c := range commands {
+			var schema struct {
+				Properties struct {
+					Folder any `json:"folder"`
+				} `json:"properties"`
+			}
+			if c.Name != want || c.SideEffects || c.CallsTool || json.Unmarshal(c.InputSchema, &schema) != nil {
+				continue
+			}
+			if folder = schema.Properties.Folder != nil; folder || want == "doctor" {
+				return want, folder
+			}
+		}
+	}
+	return "", false
+}
 
 // checks runs a plugin's own checks, if it has any.
 func (d *doctor) checks(ctx context.Context, h *host.Host, b *config.PluginBlock) []finding {
-	if !slices.ContainsFunc(h.Plugins().CommandsOf(b.Label), func(c contract.CommandSpec) bool {
-		var schema struct {
-			Properties struct {
-				Folder any `json:"folder"`
-			} `json:"properties"`
-		}
-		return c.Name == selfCheck && !c.SideEffects && json.Unmarshal(c.InputSchema, &schema) == nil && schema.Properties.Folder != nil
-	}) {
+	name, folder := selfCheck(h.Plugins().CommandsOf(b.Label))
+	if name == "" {
 		return nil
 	}
-	input, err := json.Marshal(map[string]string{"folder": d.app.Dir})
+	in := map[string]string{}
+	if folder {
+		in["folder"] = d.app.Dir
+	}
+	input, err := json.Marshal(in)
 	if err != nil { // impossible for text
 		panic("doctor: " + err.Error())
 	}
-	out, err := h.Plugins().Command(ctx, b.Label, pluginset.CommandRun{Name: selfCheck, Input: input})
+	out, err := h.Plugins().Command(ctx, b.Label, pluginset.CommandRun{Name: name, Input: input})
 	var report struct {
 		Checks []finding `json:"checks"`
 	}

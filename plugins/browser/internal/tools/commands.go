@@ -4,13 +4,17 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
 
+	"github.com/gantry-agent/gantry/plugins/browser/internal/examine"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/script"
 	"github.com/gantry-agent/gantry/sdk/tool"
 )
 
 // commands are the plugin's commands, for people. They call the tools: what a model may do in a folder, and what it is asked about, holds for them.
-func commands() []tool.Command {
+func (p *browserPlugin) commands() []tool.Command {
 	return []tool.Command{
 		calling("open", "Opens an address and shows the state of the page.", "browser_act", func(in openArgs) any {
 			return map[string]any{"actions": []any{map[string]any{"navigate": map[string]string{"url": in.URL}}}, "state": "full"}
@@ -35,6 +39,7 @@ func commands() []tool.Command {
 		calling("tabs", "Shows the tabs of the browser, like status.", "browser_status", func(in statusArgs) any { return in }),
 		calling("configure", "Sets what pages see of the device and the place, which requests are blocked or answered here, and how dialogs are answered.", "browser_configure", func(in configArgs) any { return in }),
 		calling("recover", "Helps a browser that is stuck.", "browser_recover", func(in recoverArgs) any { return in }),
+		tool.NewCommand("doctor", "Checks whether a browser can work on this machine.", p.examine),
 		calling("close", "Ends the browser with its tabs.", "browser_recover", func(struct{}) any { return recoverArgs{Action: "restart"} }),
 	}
 }
@@ -87,4 +92,19 @@ func calling[In any](name, description, of string, input func(In) any) tool.Comm
 	return tool.NewCommand(name, description, func(_ context.Context, c *tool.CommandCall, in In) (any, error) {
 		return nil, c.CallTool(of, input(in))
 	}, tool.CallsTool())
+}
+
+// examine is also what `gantry doctor` shows of the plugin.
+func (p *browserPlugin) examine(ctx context.Context, c *tool.CommandCall, _ struct{}) (any, error) {
+	m := examine.Machine{
+		Files: os.DirFS("/"), Configured: p.config.Chromium, Sandbox: p.config.Sandbox, Root: os.Geteuid() == 0,
+		Version: func(ctx context.Context, executable string) (string, error) {
+			out, err := c.Command(ctx, executable, "--version").CombinedOutput()
+			if err != nil && len(out) > 0 {
+				err = fmt.Errorf("%w: %s", err, short(strings.TrimSpace(string(out)), 500))
+			}
+			return string(out), err
+		},
+	}
+	return map[string]any{"checks": m.Checks(ctx)}, nil
 }

@@ -58,7 +58,7 @@ func New(version, binary string) tool.Plugin {
 		Description:  "Opens web pages, reads them and acts on them.",
 		Config:       p.config,
 		Tools:        slices.Concat([]tool.Tool{p.actTool(), p.stateTool(), p.extractTool(), p.recordTool(), p.replayTool(), p.taskTool()}, p.scriptTools(), p.manageTools()),
-		Commands:     commands(),
+		Commands:     p.commands(),
 		Capabilities: []string{"secrets", "spawn", "state", "call-tools", "sample"},
 		Configured:   p.configured,
 		StopSession: func(ctx context.Context, threadID, sessionID string) error {

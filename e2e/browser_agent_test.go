@@ -333,7 +333,7 @@ func TestBrowserTaskStaysOnItsSite(t *testing.T) {
 			return
 		}
 		w.Header().Set("Content-Type", "text/html")
-		fmt.Fprintf(w, `<!doctype html><title>Own</title><link rel=icon href=data:,><a href=%[1]q>Link</a> <button onclick="open('%[1]s/popup')">Popup</button> <a href=/away>Away</a><iframe src="%[1]s/frame"></iframe>`, other.URL)
+		fmt.Fprintf(w, `<!doctype html><title>Own</title><link rel=icon href=data:,><a href=%[1]q>Link</a> <button onclick="window.open('%[1]s/popup')">Popup</button> <a href=/away>Away</a><iframe src="%[1]s/frame"></iframe>`, other.URL)
 	}))
 	t.Cleanup(s.Close)
 	back := fmt.Sprintf(`{"navigate":{"url":%q}}`, s.URL)

@@ -255,8 +255,12 @@ type started struct {
 // navigation runs a navigation and waits until the document is another one, unless it stays the same. The first document of a tab, which is
 // empty, may still be on its way when its first navigation begins; it is not taken for the one that was asked for.
 func (r *run) navigation(ctx context.Context, start func(ctx context.Context) (started, error)) error {
-	before := r.tab.Info().Document
-	return r.tab.Do(ctx, func(ctx context.Context) error {
+	before := r.tab.Info()
+	do := r.tab.Do
+	if before.Crashed { // only a navigation helps, so the crash must not end it
+		do = func(ctx context.Context, f func(ctx context.Context) error) error { return f(ctx) }
+	}
+	return do(ctx, func(ctx context.Context) error {
 		s, err := start(ctx)
 		if err != nil || !s.other {
 			return err
@@ -264,7 +268,7 @@ func (r *run) navigation(ctx context.Context, start func(ctx context.Context) (s
 		ctx, cancel := context.WithTimeoutCause(ctx, navigationTime, fmt.Errorf("the page has not answered within %v", navigationTime))
 		defer cancel()
 		return r.tab.Wait(ctx, time.Time{}, func(i target.Info, _ int) bool {
-			return i.Document != before && (s.loader == "" || i.Document == s.loader || i.URL != "about:blank")
+			return i.Closed || !i.Crashed && i.Document != before.Document && (s.loader == "" || i.Document == s.loader || i.URL != "about:blank")
 		})
 	})
 }

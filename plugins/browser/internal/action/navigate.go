@@ -50,12 +50,7 @@ func (r *run) open(ctx context.Context, address string, newTab bool) error {
 		}
 		return started{failure == "" && n.LoaderID != "", string(n.LoaderID)}, err
 	}
-	var err error
-	if r.tab.Info().Crashed { // only a navigation helps, so a crash must not end it
-		_, err = start(ctx)
-	} else {
-		err = r.navigation(ctx, start)
-	}
+	err := r.navigation(ctx, start)
 	if err == nil && failure != "" {
 		err = fmt.Errorf("%s can't be reached: %s", address, failure)
 	}

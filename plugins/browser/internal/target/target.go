@@ -200,6 +200,16 @@ func (b *Browser) Close() { b.conn.Close() }
 // Done returns a channel that is closed when the connection has ended.
 func (b *Browser) Done() <-chan struct{} { return b.conn.Done() }
 
+// Lost reports whether the connection has ended without [Browser.Close].
+func (b *Browser) Lost() bool {
+	select {
+	case <-b.Done():
+		return b.conn.Err() != cdp.ErrClosed // itself: what wraps it has another cause
+	default:
+		return false
+	}
+}
+
 // Tabs returns the open tabs, in the order in which they were opened.
 func (b *Browser) Tabs() []*Tab {
 	b.mu.Lock()

@@ -95,13 +95,37 @@ func (t *thread) use(ctx context.Context) (done func(), err error) {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	if r := t.running(); r != nil {
-		if err := r.control.await(ctx); err != nil {
-			<-t.using
-			return nil, err
-		}
+	r := t.running()
+	if r != nil && r.Browser.Lost() {
+		err = t.bury(ctx, r)
+	} else if r != nil {
+		err = r.control.await(ctx)
+	}
+	if err != nil {
+		<-t.using
+		return nil, err
 	}
 	return func() { <-t.using }, nil
+}
+
+// bury ends what is left of a browser that has ended without being asked, so that a call finds it gone rather than half alive.
+func (t *thread) bury(ctx context.Context, r *running) error {
+	_ = r.cmd.Kill() // it may have ended by now
+	select {
+	case <-r.cmd.Done():
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	t.forget(r, r.why())
+	return nil
+}
+
+// why says how a browser has ended.
+func (r *running) why() string {
+	if e, ok := r.cmd.Exit(); ok {
+		return ended(e)
+	}
+	return "it has ended"
 }
 
 // restrict lets the thread's browser open only some addresses, until end is called.
@@ -249,7 +273,7 @@ func (p *browserPlugin) connect(ctx context.Context, env *tool.Env, th *thread, 
 	}
 	// A proxy lets nothing through to hosts that have not been authorized, so the parts of pages have to be known before they are asked for.
 	s := &sites{policy: p.policy, restricted: th.check}
-	b, err := target.Open(ctx, out, in, target.Options{Adopted: adopted, Judge: s.judge, Parts: n.Proxied})
+	b, err := target.Open(ctx, out, lasting(in), target.Options{Adopted: adopted, Judge: s.judge, Parts: n.Proxied})
 	if err != nil {
 		kill := cmd.Kill()
 		<-cmd.Done()
@@ -297,14 +321,12 @@ func (t *thread) add(env *tool.Env, r *running, idle time.Duration, open func() 
 		case <-env.Context().Done():
 			return
 		}
-		why := "it has ended"
 		if e, ok := r.cmd.Exit(); ok {
-			why = ended(e)
 			r.session.Exited(e.Code)
 		} else {
 			r.session.Lost()
 		}
-		t.forget(r, why)
+		t.forget(r, r.why())
 		r.Browser.Close()
 		_ = r.cmd.Release()                                                // otherwise the next process of the plugin finds that it has ended
 		ctx, cancel := context.WithTimeout(context.Background(), stopTime) // also when the plugin ends

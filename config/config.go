@@ -245,6 +245,7 @@ type Agents struct {
 	Tools                       string // one of the constants of package schema
 	Threads, Total, Depth, Hops int
 	Model                       string // empty: that of the agent that spawns
+	Unfinished                  string // one of the constants of package schema
 	Wait, WaitMin, WaitMax      time.Duration
 }
 

@@ -265,3 +265,30 @@ func TestAgentsInJSONLines(t *testing.T) {
 		t.Errorf("calls %s, want %s", got, want)
 	}
 }
+
+// A command whose turn is to end while agents are at work tells the model once, or stops them at once; it says so in both cases.
+func TestAgentsAtTheEnd(t *testing.T) {
+	t.Parallel()
+	for mode, requests := range map[string]int{"remind": 3, "leave": 2} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t, agentCalls(collab("spawn_agent", "s1", `task_name = "a", message = "hang", fork_turns = "none"`)))
+			r.Write("agents.hcl", "agents {\n  tools = \"v2\"\n  unfinished = \""+mode+"\"\n}\n")
+			res := r.OK("exec", "--config", "agents.hcl", "go")
+			var roots []string
+			for _, q := range r.Requests() {
+				if b, _ := json.Marshal(q.Request); !strings.Contains(string(b), "You are the agent") {
+					roots = append(roots, string(b))
+				}
+			}
+			last := roots[len(roots)-1]
+			if len(roots) != requests || strings.Contains(last, "are still at work: /root/a.") != (mode == "remind") {
+				t.Errorf("%d requests, the last is %s", len(roots), last)
+			}
+			if !strings.Contains(res.Stderr+res.Stdout, "stopped while at work: agents /root/a") {
+				t.Errorf("it does not say that an agent was stopped:\n%s\n%s", res.Stdout, res.Stderr)
+			}
+			r.NothingLeft()
+		})
+	}
+}

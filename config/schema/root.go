@@ -82,6 +82,13 @@ const (
 	AgentsV2   = "v2"
 )
 
+// Values of the agents block's unfinished.
+const (
+	UnfinishedLeave  = "leave"
+	UnfinishedRemind = "remind"
+	UnfinishedWait   = "wait"
+)
+
 // ApprovalAuto makes the approval of a tool's calls depend on the tool's own declarations.
 const ApprovalAuto = "auto"
 
@@ -270,6 +277,9 @@ func settings() *Block {
 					{Name: "max_depth", Kind: Integer, Default: "8", Doc: "How deep agents may be nested."},
 					{Name: "max_hops", Kind: Integer, Default: "16", Doc: "How often agents may give each other work in a row before the user has to say something."},
 					{Name: "model", Kind: String, Default: "(that of the agent that spawns)", Doc: "Label of the model of agents, unless the call names one."},
+					{Name: "unfinished", Kind: String, Default: `"remind"`, Allowed: []string{UnfinishedLeave, UnfinishedRemind, UnfinishedWait}, Doc: "What a command " +
+						"such as `gantry exec` does when its turn is to end while agents are at work. `remind`: the model is told once, and goes on. `wait`: the turn " +
+						"goes on when they are done. `leave`: they are stopped. Their conversations stay, and can go on when the thread is resumed."},
 					{Name: "wait_default", Kind: Duration, Default: `"30s"`, Doc: "How long `wait_agent` waits if the call does not say."},
 					{Name: "wait_min", Kind: Duration, Default: `"10s"`, Doc: "A shorter time is raised to this one."},
 					{Name: "wait_max", Kind: Duration, Default: `"1h"`, Doc: "A longer time is an error."},

@@ -207,6 +207,19 @@ func (a *Agents) Busy(root event.ThreadID) (paths []string) {
 	return paths
 }
 
+// AwaitQuiet returns when none of the agents of a root is at work any more, or the root's turn has something to read.
+func (a *Agents) AwaitQuiet(ctx context.Context, root *thread.Thread) error {
+	t := a.team(root)
+	t.mu.Lock()
+	m := t.mu.tree.members[Root]
+	t.mu.Unlock()
+	_, err := t.arrival(ctx, root.Signal(), m)
+	if errors.Is(err, errQuiet) {
+		return nil
+	}
+	return err
+}
+
 // spawnTime bounds a spawn: a provider that does not start must not keep the model waiting.
 const spawnTime = 30 * time.Second
 

@@ -290,7 +290,23 @@ func (t *team) wait(ctx context.Context, s orchestrate.Signal, who *member, limi
 	}
 	waits, cancel := context.WithTimeoutCause(ctx, limit, errWaited)
 	defer cancel()
-	waits, end := context.WithCancelCause(waits)
+	arrived, err := t.arrival(waits, s, who)
+	switch {
+	case ctx.Err() != nil:
+		return "", false, context.Cause(ctx)
+	case errors.Is(err, errQuiet):
+		return waitUseless, false, nil
+	case err != nil:
+		return waitTimedOut, true, nil
+	case arrived == orchestrate.InputArrival:
+		return waitInterrupted, false, nil
+	}
+	return waitCompleted, false, nil
+}
+
+// arrival waits until the turn of an agent has something to read. The error is errQuiet if nothing can arrive, or the cause of the end of ctx.
+func (t *team) arrival(ctx context.Context, s orchestrate.Signal, who *member) (orchestrate.Arrival, error) {
+	waits, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	w := &waiting{who, func() { end(errQuiet) }}
 	t.mu.Lock()
@@ -305,22 +321,12 @@ func (t *team) wait(ctx context.Context, s orchestrate.Signal, who *member, limi
 		delete(t.mu.waits, w)
 	}()
 	arrived, err := s.Wait(waits)
-	if err != nil && ctx.Err() == nil { // something may have come just before the end
+	if err != nil { // something may have come just before the end
 		if what, again := s.Wait(waits); again == nil {
-			arrived, err = what, nil
+			return what, nil
 		}
 	}
-	switch {
-	case ctx.Err() != nil:
-		return "", false, context.Cause(ctx)
-	case errors.Is(err, errQuiet):
-		return waitUseless, false, nil
-	case err != nil:
-		return waitTimedOut, true, nil
-	case arrived == orchestrate.InputArrival:
-		return waitInterrupted, false, nil
-	}
-	return waitCompleted, false, nil
+	return arrived, err
 }
 
 func encode(v any) (string, error) {

@@ -12,6 +12,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/agent"
 	"github.com/gantry-agent/gantry/host/internal/child"
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/hook"
 	"github.com/gantry-agent/gantry/host/internal/hosttool"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/thread"
@@ -186,13 +187,47 @@ func (r *running) awaitAgents(ctx context.Context) error {
 type agentsOf struct {
 	agents *agent.Agents
 	t      *thread.Thread
+	// unfinished says what happens when the turn is to end, and its host with it, while agents are at work; empty: the host stays.
+	unfinished string
+}
+
+// unfinished returns what happens to agents that are at work at the end of a turn; see [agentsOf].
+func unfinished(h *Host, in thread.Submission) string {
+	if !in.ExitAfterTurn {
+		return ""
+	}
+	return h.opts.Config.Agents.Unfinished
 }
 
 // TakeNotes implements [turn.NoteSource].
 func (a agentsOf) TakeNotes() []string { return agent.TakeNotes(a.t) }
 
+// Stop implements [hook.Stops].
+func (a agentsOf) Stop(ctx context.Context, e hook.Ending) (v hook.StopVerdict, err error) {
+	busy := a.agents.Busy(a.t.ID())
+	if a.unfinished == "" || len(busy) == 0 {
+		return v, nil
+	}
+	who := strings.Join(busy, ", ")
+	switch {
+	case a.unfinished == schema.UnfinishedWait:
+		err = a.agents.AwaitQuiet(ctx, a.t)
+		v = hook.StopVerdict{Block: true, Reason: "These agents were at work when you were done, and you have waited for them: " + who + ". Go on with what they have answered."}
+	case a.unfinished == schema.UnfinishedRemind && !e.Active:
+		v = hook.StopVerdict{Block: true, Reason: "These agents are still at work: " + who + ". They are stopped when you are done. Wait for them with wait_agent if you need " +
+			"what they do, or end them with interrupt_agent."}
+	}
+	return v, err
+}
+
 // OnEnd implements [turn.EndListener].
-func (a agentsOf) OnEnd(context.Context) []event.Body {
+func (a agentsOf) OnEnd(context.Context) (out []event.Body) {
+	if busy := a.agents.Busy(a.t.ID()); a.unfinished != "" && len(busy) > 0 {
+		out = append(out, event.Notice{
+			Level: "warning", Text: "stopped while at work: agents " + strings.Join(busy, ", "),
+			Next: "Resume the thread to let them go on, or set unfinished = \"wait\" in the agents block.",
+		})
+	}
 	a.agents.Ended(a.t.ID())
-	return nil
+	return out
 }

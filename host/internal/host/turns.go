@@ -112,7 +112,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		commandSandbox{h.launcher, string(t.ID()), usual},
 		pluginWarnings{r},
 		turnDiff{files},
-		agentsOf{h.agents, t},
+		agentsOf{h.agents, t, unfinished(h, in)},
 	)
 	h.agents.Began(t.ID())
 	if r.code != nil {

@@ -292,3 +292,40 @@ func TestAgentsAtTheEnd(t *testing.T) {
 		})
 	}
 }
+
+// A person lists the agents of a thread that another process runs, says something to one of them and stops it.
+func TestAgentsCommand(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, agentCalls(collab("spawn_agent", "s1", `task_name = "a", message = "hang", fork_turns = "none"`), collab("wait_agent", "w1", `timeout_ms = 600000`)))
+	withAgents(r, "")
+	run := r.Start("exec", "--config", "agents.hcl", "--events", "go")
+	run.Sees(`"id":"w1"`)
+	r.Until("the agent works", func() bool { return len(requestsOf(r, "Payload:\\nhang")) == 1 })
+	var root string
+	for _, q := range r.Requests() {
+		if b, _ := json.Marshal(q.Request); !strings.Contains(string(b), "You are the agent") {
+			root = q.Thread
+		}
+	}
+	var list []struct{ Path, Status string }
+	if err := json.Unmarshal([]byte(r.OK("agents", "list", "--json", root).Stdout), &list); err != nil || len(list) != 1 || list[0].Path != "/root/a" || list[0].Status != "running" {
+		t.Fatalf("%+v: %v", list, err)
+	}
+	r.OK("agents", "tell", root, "a", "look at the other folder")
+	if res := r.Gantry("agents", "stop", root, "b"); res.Code == 0 || !strings.Contains(res.Stderr, "no agent /root/b") {
+		t.Errorf("an agent that is not there: %d %s", res.Code, res.Stderr)
+	}
+	if out := r.OK("agents", "stop", root, "--all").Stderr; !strings.Contains(out, "stopped /root/a") {
+		t.Errorf("stop says %q", out)
+	}
+	if res := run.Wait(); res.Code != 0 || !strings.Contains(res.Stdout, "nothing can arrive") {
+		t.Errorf("the root waited on: %d\n%s", res.Code, res.Stdout)
+	}
+	if out := r.OK("agents", "show", root, "a").Stdout; !strings.Contains(out, "hang") || !strings.Contains(out, "look at the other folder") {
+		t.Errorf("show:\n%s", out)
+	}
+	if out := r.OK("agents", "list", root).Stdout; !strings.Contains(out, "/root/a") || !strings.Contains(out, "interrupted") {
+		t.Errorf("list:\n%s", out)
+	}
+	r.NothingLeft()
+}

@@ -39,7 +39,7 @@ func (r *Report) add(o Report) {
 // Delete removes a thread with all of its rows, the agents that it has spawned, and the artifacts that no other thread refers to. If a
 // process has one of the threads open, the error is a [*LockedError] and nothing is removed.
 func (s *Store) Delete(ctx context.Context, thread event.ThreadID) (report Report, err error) {
-	agents, err := s.agentsOf(ctx, thread)
+	agents, err := agentsOf(ctx, s, thread)
 	if err != nil {
 		return Report{}, fmt.Errorf("delete thread: %w", err)
 	}
@@ -63,7 +63,7 @@ func (s *Store) Delete(ctx context.Context, thread event.ThreadID) (report Repor
 }
 
 // agentsOf returns the threads of the agents that a thread has spawned, archived or not, each after the one that has spawned it.
-func (s *Store) agentsOf(ctx context.Context, thread event.ThreadID) (out []event.ThreadID, err error) {
+func agentsOf(ctx context.Context, s *Store, thread event.ThreadID) (out []event.ThreadID, err error) {
 	g, err := s.db.Read(ctx)
 	if err != nil {
 		return nil, err

@@ -329,3 +329,45 @@ func TestAgentsCommand(t *testing.T) {
 	}
 	r.NothingLeft()
 }
+
+// Hooks run for an agent's calls, and for its beginning and the end of its turn instead of the session's; they are told which agent it is.
+func TestHooksOfAgents(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, team)
+	withAgents(r, "")
+	each := on("", "cat >> \"$GANTRY_PROJECT_DIR/seen\"")
+	hookFile(t, r, map[string][]hookGroup{"SessionStart": each, "SessionEnd": each, "PreToolUse": each, "Stop": each, "SubagentStart": each, "SubagentStop": each})
+	r.OK("exec", "--config", "agents.hcl", "go")
+	seen := map[string]int{}
+	for line := range strings.Lines(r.Read("seen")) {
+		var in struct {
+			Event string `json:"hook_event_name"`
+			Tool  string `json:"tool_name"`
+			Agent string `json:"agent_id"`
+			Type  string `json:"agent_type"`
+			ID    string `json:"session_id"`
+		}
+		if err := json.Unmarshal([]byte(line), &in); err != nil {
+			t.Fatal(err, line)
+		}
+		if in.ID != r.Last().Thread {
+			t.Errorf("%s is of another session", line)
+		}
+		if in.Tool != "wait_agent" { // as often as there is mail
+			seen[strings.TrimSpace(strings.Join([]string{in.Event, in.Agent, in.Type}, " "))]++
+		}
+	}
+	for what, n := range map[string]int{
+		"SessionStart": 1, "SessionEnd": 1, "Stop": 1, "PreToolUse": 2, "PreToolUse /root/a default": 1,
+		"SubagentStart /root/a default": 1, "SubagentStart /root/b default": 1, "SubagentStop /root/a default": 1, "SubagentStop /root/b default": 1,
+	} {
+		if seen[what] != n {
+			t.Errorf("%s: %d times, want %d", what, seen[what], n)
+		}
+		delete(seen, what)
+	}
+	if len(seen) > 0 {
+		t.Errorf("also seen: %v", seen)
+	}
+	r.NothingLeft()
+}

@@ -44,7 +44,7 @@ var (
 	PromptEvents = []string{"PreToolUse", "PermissionRequest", "PostToolUse", "UserPromptSubmit", "Stop"}
 	hookEvents   = []string{
 		"PreToolUse", "PermissionRequest", "PostToolUse", "UserPromptSubmit", "SessionStart", "SessionEnd", "PreCompact", "PostCompact",
-		"Stop", "Interrupt", "Notification",
+		"Stop", "SubagentStart", "SubagentStop", "Interrupt", "Notification",
 	}
 	inheritance    = []string{InheritAll, InheritCore, InheritNone}
 	codemodes      = []string{CodemodeOff, CodemodeOn, CodemodeOnly}

@@ -46,6 +46,7 @@ func toolOf[In any](a *Agents, name, description, properties string, offer hostt
 		Label: hosttool.LabelPrefix + "agents:" + name,
 		Descriptor: contract.Descriptor{
 			Name: name, Namespace: namespace, Description: description, ReadOnly: true, Nesting: contract.NestingNever, UncheckedArguments: true,
+			HookName:    name,
 			InputSchema: json.RawMessage(`{"additionalProperties":false,"properties":{` + properties + `},"required":[` + required[In]() + `],"type":"object"}`),
 		},
 		Offer: func(c hosttool.Conditions) hosttool.Offer {

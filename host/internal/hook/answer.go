@@ -91,9 +91,9 @@ func read(ev Event, p Printed) answer {
 	}
 	if text[0] != '{' && text[0] != '[' {
 		switch ev {
-		case UserPromptSubmit, SessionStart:
+		case UserPromptSubmit, SessionStart, SubagentStart:
 			return answer{status: event.HookDone, context: []string{text}}
-		case Stop:
+		case Stop, SubagentStop:
 			return failed("its output is not JSON")
 		}
 		return answer{status: event.HookDone}
@@ -110,7 +110,7 @@ func read(ev Event, p Printed) answer {
 // acceptsDenyStatus reports whether exit status 2 has a meaning for the event.
 func (e Event) acceptsDenyStatus() bool {
 	switch e {
-	case PreToolUse, PermissionRequest, PostToolUse, UserPromptSubmit, Stop:
+	case PreToolUse, PermissionRequest, PostToolUse, UserPromptSubmit, Stop, SubagentStop:
 		return true
 	}
 	return false
@@ -144,9 +144,9 @@ func (j answerJSON) read(ev Event) answer {
 		a = j.permission(s)
 	case PostToolUse:
 		a = j.readPostToolUse(s)
-	case UserPromptSubmit, Stop:
+	case UserPromptSubmit, Stop, SubagentStop:
 		a = j.readDecision()
-	case SessionStart, PreCompact, PostCompact:
+	case SessionStart, SubagentStart, PreCompact, PostCompact:
 		a = j.readStop()
 	default: // the answer has no effect
 		a = answer{status: event.HookDone}
@@ -160,7 +160,7 @@ func (j answerJSON) read(ev Event) answer {
 // tellsModel reports whether context from hooks of the event reaches the model.
 func (e Event) tellsModel() bool {
 	switch e {
-	case PreToolUse, PostToolUse, UserPromptSubmit, SessionStart:
+	case PreToolUse, PostToolUse, UserPromptSubmit, SessionStart, SubagentStart:
 		return true
 	}
 	return false

@@ -21,19 +21,21 @@ const (
 	PreCompact        Event = "PreCompact"
 	PostCompact       Event = "PostCompact"
 	Stop              Event = "Stop"
+	SubagentStart     Event = "SubagentStart"
+	SubagentStop      Event = "SubagentStop"
 	Interrupt         Event = "Interrupt"
 	Notification      Event = "Notification"
 )
 
 // Events are all events, in the order in which they occur in a thread.
 var Events = []Event{
-	SessionStart, UserPromptSubmit, PreToolUse, PermissionRequest, PostToolUse, Notification, PreCompact, PostCompact, Stop, Interrupt,
-	SessionEnd,
+	SessionStart, UserPromptSubmit, PreToolUse, PermissionRequest, PostToolUse, Notification, PreCompact, PostCompact, SubagentStart, SubagentStop,
+	Stop, Interrupt, SessionEnd,
 }
 
 // foreignEvents are events of other programs that gantry does not have. Hooks for them are ignored without a warning.
 var foreignEvents = []Event{
-	"SubagentStart", "SubagentStop", "PostToolUseFailure", "PreModelRequest", "PostModelRequest", "TeammateIdle", "TaskCompleted",
+	"PostToolUseFailure", "PreModelRequest", "PostModelRequest", "TeammateIdle", "TaskCompleted",
 	"ConfigChange", "WorktreeCreate", "WorktreeRemove", "InstructionsLoaded", "Elicitation", "ElicitationResult", "PermissionDenied", "StopFailure",
 }
 

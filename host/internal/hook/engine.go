@@ -69,6 +69,7 @@ const maxLate = 32
 type Thread struct {
 	engine *Engine
 	id     event.ThreadID
+	agent  Agent
 	pub    Publisher
 	// keep stores a long text where the model's commands can read it, and returns its path as they see it.
 	keep func(text string) (string, error)
@@ -87,12 +88,28 @@ type Thread struct {
 	}
 }
 
-// Thread starts to serve a thread. source says how the thread begins: "startup", "resume" or "clear"; empty: it is part of the session of
-// another one. The caller ends it with End, or with Close if it is part of another session.
+// Thread starts to serve a thread. source says how the thread begins: "startup", "resume" or "clear". The caller ends it with End.
 func (e *Engine) Thread(id event.ThreadID, source string, pub Publisher, keep func(text string) (string, error)) *Thread {
 	t := &Thread{engine: e, id: id, pub: pub, keep: keep, slots: make(chan struct{}, maxAsync)}
 	t.life, t.cancel = context.WithCancel(context.Background())
 	t.mu.source = source
+	return t
+}
+
+// Agent is the agent of a thread that another agent has spawned.
+type Agent struct{ ID, Type string }
+
+// ofAgent is the source of an agent's thread that has not begun.
+const ofAgent = "agent"
+
+// Agent starts to serve the thread of an agent, which is part of the session of root. The caller ends it with Close. isNew says that the agent
+// has just been spawned.
+func (e *Engine) Agent(root event.ThreadID, a Agent, isNew bool, pub Publisher, keep func(text string) (string, error)) *Thread {
+	t := e.Thread(root, "", pub, keep)
+	t.agent = a
+	if isNew {
+		t.mu.source = ofAgent
+	}
 	return t
 }
 
@@ -192,6 +209,9 @@ func (t *Turn) input(ev Event, add fields) []byte {
 		if ev != SessionStart {
 			in["turn_id"] = t.scene.Turn
 		}
+	}
+	if t.agent.ID != "" {
+		in["agent_id"], in["agent_type"] = t.agent.ID, t.agent.Type
 	}
 	for k, v := range add {
 		in[k] = v

@@ -22,7 +22,7 @@ const settingsFile = `{
     "Stop": [{"matcher": "ignored(", "hooks": [{"type": "command", "command": "three", "timeout": 0.2}]}],
     "SessionStart": [{"hooks": [{"type": "agent", "prompt": "x"}]}],
     "PermissionRequest": [{"hooks": [{"type": "agent", "prompt": "look", "timeout": 90}, {"type": "prompt"}, {"type": "mcp_tool"}]}],
-    "SubagentStop": [{"hooks": [{"type": "command", "command": "x"}]}],
+    "TeammateIdle": [{"hooks": [{"type": "command", "command": "x"}]}],
     "PreToolUsed": []
   }
 }`
@@ -59,7 +59,7 @@ func TestParseFile(t *testing.T) {
 			t.Errorf("a problem without words: %+v", p)
 		}
 	}
-	want := "PermissionRequest[0].hooks[1] PermissionRequest[0].hooks[2] PreToolUse[1] PreToolUse[2] PreToolUsed SessionStart[0].hooks[0] SubagentStop (foreign)"
+	want := "PermissionRequest[0].hooks[1] PermissionRequest[0].hooks[2] PreToolUse[1] PreToolUse[2] PreToolUsed SessionStart[0].hooks[0] TeammateIdle (foreign)"
 	if strings.Join(got, " ") != want {
 		t.Errorf("problems at %q, want %q", got, want)
 	}

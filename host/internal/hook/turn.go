@@ -175,8 +175,11 @@ func (t *Turn) Begin(ctx context.Context) Output {
 	source := t.mu.source
 	t.mu.source = ""
 	t.mu.Unlock()
-	if source == "" {
+	switch source {
+	case "":
 		return Output{}
+	case ofAgent:
+		return said(t.fire(ctx, SubagentStart, []string{t.agent.Type}, "", fields{}))
 	}
 	return said(t.fire(ctx, SessionStart, []string{source}, "", fields{"source": source}))
 }
@@ -214,8 +217,13 @@ func (t *Turn) Stop(ctx context.Context, e Ending) (v StopVerdict, err error) {
 	if e.LastMessage != "" {
 		in["last_assistant_message"] = e.LastMessage
 	}
+	ev, names := Stop, []string(nil)
+	if t.agent.ID != "" {
+		ev, names = SubagentStop, []string{t.agent.Type}
+		in["agent_transcript_path"] = nil
+	}
 	var reasons []string
-	for _, r := range t.fire(ctx, Stop, nil, "", in) {
+	for _, r := range t.fire(ctx, ev, names, "", in) {
 		switch r.status {
 		case event.HookStopped:
 			return StopVerdict{}, nil

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -74,16 +75,16 @@ func (r *running) openHooks(isNew bool) {
 	if h.hooks == nil || r.role.Unattended {
 		return
 	}
+	keep := func(text string) (string, error) { return h.scratch.Write(t.ID(), r.sandbox(), "hook", text) }
 	source := "resume"
 	if isNew {
 		source = "startup"
 	}
-	if t.Started().Agent != nil {
-		source = "" // its session is the root's
+	if a := t.Started().Agent; a != nil {
+		r.hooks = h.hooks.Agent(a.Root, hook.Agent{ID: a.Path, Type: cmp.Or(a.Role, "default")}, isNew, t, keep)
+	} else {
+		r.hooks = h.hooks.Thread(t.ID(), source, t, keep)
 	}
-	r.hooks = h.hooks.Thread(t.ID(), source, t, func(text string) (string, error) {
-		return h.scratch.Write(t.ID(), r.sandbox(), "hook", text)
-	})
 	t.Approvals().OnQuestion(r.hooks.Notify)
 }
 

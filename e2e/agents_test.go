@@ -371,3 +371,21 @@ func TestHooksOfAgents(t *testing.T) {
 	}
 	r.NothingLeft()
 }
+
+// A revert behind a spawn takes the agent with it, and a fork has no agents.
+func TestAgentsAreReverted(t *testing.T) {
+	t.Parallel()
+	spawn := collab("spawn_agent", "s1", `task_name = "a", message = "answer", fork_turns = "none"`)
+	// The model of a resumed thread begins its script anew.
+	r := rig.New(t, agentCalls(collab("list_agents", "l1", ``)+spawn+collab("wait_agent", "w1", ``)))
+	withAgents(r, "")
+	r.OK("exec", "--config", "agents.hcl", "go")
+	id := r.Last().Thread
+	r.OK("threads", "rollback", id)
+	r.OK("resume", id, "--config", "agents.hcl", "again")
+	out := r.Last().Outputs()
+	if want := `{"agents":[{"agent_name":"/root","agent_status":"running"}]}`; out["l1"] != want || out["s1"] != `{"task_name":"/root/a"}` {
+		t.Errorf("the list is %s, and spawning again says %s", out["l1"], out["s1"])
+	}
+	r.NothingLeft()
+}

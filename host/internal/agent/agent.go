@@ -189,6 +189,29 @@ func (a *Agents) End(root event.ThreadID) {
 	}
 }
 
+// Reverted ends the agents whose spawns have been reverted.
+func (a *Agents) Reverted(root *thread.Thread) {
+	a.mu.Lock()
+	t := a.mu.teams[root.ID()]
+	a.mu.Unlock()
+	if t == nil {
+		return
+	}
+	known := rosterOf(root.Feature(FeatureID)).Agents
+	t.mu.Lock()
+	gone := slices.DeleteFunc(t.mu.tree.below(Root), func(m *member) bool {
+		return slices.ContainsFunc(known, func(e entry) bool { return e.Thread == m.thread })
+	})
+	for _, m := range gone {
+		t.mu.tree.forget(m)
+	}
+	t.tellWaitingLocked()
+	t.mu.Unlock()
+	for _, m := range gone {
+		a.cfg.Unload(m.thread, thread.ErrClosed)
+	}
+}
+
 // Busy returns the paths of the agents of a root that are at work.
 func (a *Agents) Busy(root event.ThreadID) (paths []string) {
 	a.mu.Lock()

@@ -148,6 +148,12 @@ func narrower(a, b string) string {
 	return sandboxModes[min(slices.Index(sandboxModes, a), slices.Index(sandboxModes, b))]
 }
 
+// reverted goes back to what remains after a revert. Agents that were spawned in reverted turns end.
+func (r *running) reverted(context *event.Reference) {
+	r.restore(context)
+	r.host.begin(func() { r.host.agents.Reverted(r.thread) }) // ends when they have ended
+}
+
 // hasAgents reports whether a thread is the root of agents of another host.
 func hasAgents(t *thread.Thread) bool {
 	return t.Started().Agent == nil && t.Feature(agent.FeatureID) != nil

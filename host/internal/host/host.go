@@ -282,7 +282,7 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 				return library.Thread{}, err
 			}
 			return library.Thread{
-				Thread: r.thread, Reverted: r.restore, StopSession: r.plugins.Stop, OpenView: r.views.Open,
+				Thread: r.thread, Reverted: r.reverted, StopSession: r.plugins.Stop, OpenView: r.views.Open,
 				Sessions: func() []launch.Usage { return h.launcher.Sessions(string(id)) },
 			}, nil
 		},

@@ -89,7 +89,7 @@ func (l *loader) decode(root *node) *Config {
 
 	agents := sub(b, schema.BlockAgents)
 	c.Agents = Agents{
-		Tools: cmp.Or(agents.text("tools"), schema.AgentsNone), Model: agents.text("model"),
+		Tools: cmp.Or(agents.text("tools"), schema.AgentsV2), Model: agents.text("model"),
 		Unfinished: cmp.Or(agents.text("unfinished"), schema.UnfinishedRemind),
 		Threads:    int(cmp.Or(agents.integer("max_threads"), 4)), Total: int(cmp.Or(agents.integer("max_total"), 64)),
 		Depth: int(cmp.Or(agents.integer("max_depth"), 8)), Hops: int(cmp.Or(agents.integer("max_hops"), 16)),

@@ -270,7 +270,7 @@ func settings() *Block {
 			{
 				Name: BlockAgents, Doc: "Agents that a model spawns: threads of their own that work for it in the same folder, with at most its rights.",
 				Attributes: []Attribute{
-					{Name: "tools", Kind: String, Default: `"none"`, Allowed: []string{AgentsV2, AgentsNone}, Doc: "`v2`: models are offered the tools `spawn_agent`, " +
+					{Name: "tools", Kind: String, Default: `"v2"`, Allowed: []string{AgentsV2, AgentsNone}, Doc: "`v2`: models are offered the tools `spawn_agent`, " +
 						"`send_message`, `followup_task`, `wait_agent`, `interrupt_agent` and `list_agents`."},
 					{Name: "max_threads", Kind: Integer, Default: "4", Doc: "Agents at work at once, including the one that the user talks with."},
 					{Name: "max_total", Kind: Integer, Default: "64", Doc: "Agents that are spawned in the life of a thread, by it and by its agents."},

@@ -288,6 +288,10 @@ func TestAgentsAtTheEnd(t *testing.T) {
 			if !strings.Contains(res.Stderr+res.Stdout, "stopped while at work: agents /root/a") {
 				t.Errorf("it does not say that an agent was stopped:\n%s\n%s", res.Stdout, res.Stderr)
 			}
+			r.OK("resume", "--last", "--config", "agents.hcl", "what now")
+			if n := len(requestsOf(r, "They were interrupted and have not gone on")); n == 0 {
+				t.Error("the model of the resumed thread does not learn who was stopped")
+			}
 			r.NothingLeft()
 		})
 	}

@@ -554,6 +554,12 @@ func (t *team) ask(m *member, by int) {
 // ended passes on the answer of a turn that has ended.
 func (t *team) ended(m *member, turn event.TurnID, end event.TurnEnded) {
 	is := statusOf(end)
+	if end.Status == event.TurnInterrupted && end.Reason == orchestrate.ErrShutdown.Error() {
+		// The host ends. For the roster the agent is still at work, so that a resumed root tells its model.
+		t.mu.Lock()
+		t.mu.closing = true
+		t.mu.Unlock()
+	}
 	if is.State != Interrupted {
 		if err := t.answer(m, turn, is); err != nil { // it is passed on when the root is resumed
 			t.cfg.Logger.Warn("answer of an agent not delivered", "agent", m.path, "thread", m.thread, "err", err)

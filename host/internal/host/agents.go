@@ -87,6 +87,9 @@ func someModels(c *config.Config) string {
 	return strings.Join(names, ", ")
 }
 
+// AgentsAtWork reports whether agents of a thread are at work, which end with it.
+func AgentsAtWork(h *Host, id event.ThreadID) bool { return len(h.agents.Busy(id)) > 0 }
+
 // endsOf returns how the turns of a stored thread have ended.
 func endsOf(ctx context.Context, s *store.Store, id event.ThreadID) (out []agent.End, err error) {
 	for e, err := range s.Events(ctx, id, 0) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/host"
 )
 
 // idleThread is a thread that could be unloaded.
@@ -105,9 +106,9 @@ func (h *Hub) unused(now time.Time) (threads []*local, spaces []*space, next tim
 	return threads, spaces, next
 }
 
-// unloadIfIdle unloads a thread unless a turn has started in the meantime, for example by mail.
+// unloadIfIdle unloads a thread unless a turn has started in the meantime, for example by mail, or its agents are at work.
 func (h *Hub) unloadIfIdle(l *local) {
-	if err := l.thread.CheckIdle(context.WithoutCancel(h.life)); err != nil {
+	if err := l.thread.CheckIdle(context.WithoutCancel(h.life)); err != nil || host.AgentsAtWork(l.space.host, l.thread.ID()) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		if l.st.unloading != nil {

@@ -87,15 +87,7 @@ func (l *loader) decode(root *node) *Config {
 		Yield: cmp.Or(code.duration("yield"), 30*time.Second),
 	}
 
-	agents := sub(b, schema.BlockAgents)
-	c.Agents = Agents{
-		Tools: cmp.Or(agents.text("tools"), schema.AgentsV2), Model: agents.text("model"),
-		Unfinished: cmp.Or(agents.text("unfinished"), schema.UnfinishedRemind),
-		Threads:    int(cmp.Or(agents.integer("max_threads"), 4)), Total: int(cmp.Or(agents.integer("max_total"), 64)),
-		Depth: int(cmp.Or(agents.integer("max_depth"), 8)), Hops: int(cmp.Or(agents.integer("max_hops"), 16)),
-		Wait: cmp.Or(agents.duration("wait_default"), 30*time.Second), WaitMin: cmp.Or(agents.duration("wait_min"), 10*time.Second),
-		WaitMax: cmp.Or(agents.duration("wait_max"), time.Hour),
-	}
+	c.Agents = agents(sub(b, schema.BlockAgents))
 	c.Interaction = interaction(sub(b, schema.BlockInteraction))
 
 	instructions := sub(b, schema.BlockInstructions)

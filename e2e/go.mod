@@ -7,6 +7,7 @@ require github.com/gantry-agent/gantry/sdk v0.0.0
 replace github.com/gantry-agent/gantry/sdk => ../sdk
 
 require (
+	github.com/charmbracelet/x/vt v0.1.0
 	github.com/creack/pty v1.1.24
 	github.com/gantry-agent/gantry/config v0.0.0
 	github.com/gantry-agent/gantry/plugins/mcp v0.0.0
@@ -33,7 +34,6 @@ require (
 	github.com/charmbracelet/x/exp/ordered v0.1.0 // indirect
 	github.com/charmbracelet/x/term v0.2.2 // indirect
 	github.com/charmbracelet/x/termios v0.1.1 // indirect
-	github.com/charmbracelet/x/vt v0.1.0 // indirect
 	github.com/charmbracelet/x/windows v0.2.2 // indirect
 	github.com/clipperhouse/displaywidth v0.11.0 // indirect
 	github.com/clipperhouse/uax29/v2 v2.7.0 // indirect

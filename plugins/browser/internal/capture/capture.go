@@ -48,7 +48,7 @@ type Frame struct {
 	ID      string
 	Parent  *Frame // nil: the page itself
 	Session *cdp.Session
-	Owner   int // ID of the frame's element in the parent
+	Owner   int                      // ID of the frame's element in the parent
 	heard   []runtime.RemoteObjectID // elements with listeners for clicks
 	world   runtime.ExecutionContextID
 	owner   runtime.RemoteObjectID // of its element, in the parent's world
@@ -207,7 +207,9 @@ func (f *Frame) prepare(ctx context.Context) error {
 	var work sync.WaitGroup
 	if f.Parent == nil || f.Parent.Session != f.Session { // otherwise the session's document is that of another frame
 		// The listeners are those of the page's own world. Its document can't have another name there.
-		work.Go(func() { inDocument = f.listenersOf(ctx, f.evaluate(ctx, runtime.EvaluateParams{Expression: "document"})) })
+		work.Go(func() {
+			inDocument = f.listenersOf(ctx, f.evaluate(ctx, runtime.EvaluateParams{Expression: "document"}))
+		})
 	}
 	err := f.enter(ctx)
 	var inRoots []protocol.BackendNodeID

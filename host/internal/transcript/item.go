@@ -354,7 +354,7 @@ func (f *Fold) announce(it *item) {
 // itemCompleted ends an item. A user's message that a hook has blocked is not part of the conversation; a warning says why.
 func (f *Fold) itemCompleted(done event.Item) {
 	if done.Type == event.ItemPlan {
-		f.planned(done)
+		planned(f, done)
 		return
 	}
 	it := f.byID(done.ID)

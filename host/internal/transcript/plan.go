@@ -6,7 +6,7 @@ import (
 )
 
 // planned reports the plan of an item, if it has one.
-func (f *Fold) planned(it event.Item) {
+func planned(f *Fold, it event.Item) {
 	p, ok := it.Plan()
 	if !ok {
 		return

@@ -239,7 +239,7 @@ do = [{ text = "done" }]
 			t.Errorf("exec declares:\n%s", tool.Description)
 		}
 	}
-	if strings.Join(offered, " ") != "exec wait request_permissions" {
+	if strings.Join(offered, " ") != "exec wait update_plan request_permissions" {
 		t.Errorf("the model is offered %q", offered)
 	}
 	if got := toolText(t, r, "c1"); !strings.Contains(got, "can only be called by code or another tool") || exists(r.Dir, "made") {

@@ -1,6 +1,8 @@
 package parity_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -57,6 +59,12 @@ func TestServiceIsDown(t *testing.T) {
 		script = append(script, down)
 	}
 	s := start(t, script...)
+	config := filepath.Join(s.Home, "gantry.hcl")
+	b, err := os.ReadFile(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Write(config, string(b)+"limits {\n  busy_wait = \"0s\"\n}\n")
 	s.fails("one", "(asked 12 times)")
 	if n := len(s.requests()); n != 12 {
 		t.Errorf("%d requests", n)

@@ -91,7 +91,7 @@ var shown = []string{
 
 // others are settings of codex without an equivalent in gantry.
 var others = []string{
-	"agents", "allow_login_shell", "apps", "developer_instructions", "experimental_", "features", "mcp_servers", "memories",
+	"agents.interrupt_message", "agents.job_max_runtime_seconds", "allow_login_shell", "apps", "developer_instructions", "experimental_", "features", "mcp_servers", "memories",
 	"model_providers", "model_verbosity", "notify", "permissions", "personality", "plan_mode_reasoning_effort", "projects",
 	"review_model", "service_tier", "shell_environment_policy", "skills", "tools",
 }

@@ -16,8 +16,9 @@ type endpoint struct {
 	once    sync.Once
 }
 
-// backlog is how many connections may wait to be accepted.
-const backlog = 32
+// backlog is how many connections may wait to be accepted: as many as there can be calls that each make one, since a connection too many
+// is refused.
+const backlog = maxStreams
 
 func newEndpoint(path string) *endpoint {
 	return &endpoint{address: net.UnixAddr{Name: path, Net: "unix"}, conns: make(chan net.Conn, backlog), closed: make(chan struct{})}

@@ -38,7 +38,7 @@ type Rig struct {
 }
 
 // bound limits the time of a run before it counts as hung: far more than any run takes on two cores under the race detector.
-const bound = 2 * time.Minute
+const bound = 5 * time.Minute
 
 // New returns a rig whose model plays the script (TOML). Use [Rig.Config] to add configuration.
 func New(t testing.TB, script string) *Rig {
@@ -209,12 +209,24 @@ type Run struct {
 	drained  chan struct{}
 }
 
+// command returns a command that is killed when cancel is called, or when it has run for too long, which the test reports.
+func (r *Rig) command(program string, args ...string) (cmd *exec.Cmd, cancel context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(context.Background(), bound)
+	cmd = exec.CommandContext(ctx, filepath.Join(r.Bin, program), args...)
+	cmd.Cancel = func() error {
+		if ctx.Err() == context.DeadlineExceeded {
+			r.t.Errorf("%s %q is killed, since it has run for %v", program, args, bound)
+		}
+		return cmd.Process.Kill()
+	}
+	return cmd, cancel
+}
+
 // Start starts gantry, which is killed when the test ends.
 func (r *Rig) Start(args ...string) *Run {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), bound)
-	run := &Run{rig: r, cancel: cancel}
-	run.Cmd = exec.CommandContext(ctx, filepath.Join(r.Bin, r.Host), args...)
+	cmd, cancel := r.command(r.Host, args...)
+	run := &Run{rig: r, Cmd: cmd, cancel: cancel}
 	run.Cmd.Dir, run.Cmd.Env = r.Dir, r.Env
 	run.Cmd.Stdout, run.Cmd.Stderr = &run.out, &run.err
 	run.Cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C in the test's terminal must not reach it

@@ -1,11 +1,9 @@
 package rig
 
 import (
-	"context"
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -30,10 +28,9 @@ type Screen struct {
 // Screen starts gantry on a terminal of this size.
 func (r *Rig) Screen(width, height int, args ...string) *Screen {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), bound)
-	s := &Screen{rig: r, emu: vt.NewEmulator(width, height)}
+	cmd, cancel := r.command(r.Host, args...)
+	s := &Screen{rig: r, Cmd: cmd, emu: vt.NewEmulator(width, height)}
 	s.changed = sync.NewCond(&s.mu)
-	s.Cmd = exec.CommandContext(ctx, filepath.Join(r.Bin, r.Host), args...)
 	s.Cmd.Dir, s.Cmd.Env = r.Dir, append(r.Env, "TERM=xterm-256color", "LANG=C.UTF-8")
 	s.Cmd.WaitDelay = 5 * time.Second
 	f, err := pty.StartWithSize(s.Cmd, &pty.Winsize{Rows: uint16(height), Cols: uint16(width)})

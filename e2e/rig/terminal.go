@@ -1,12 +1,9 @@
 package rig
 
 import (
-	"context"
 	"errors"
 	"io"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"syscall"
 	"time"
 
@@ -17,9 +14,8 @@ import (
 // Terminal starts gantry on a pseudoterminal, as a user does. Both streams become its standard output.
 func (r *Rig) Terminal(args ...string) *Run {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), bound)
-	run := &Run{rig: r, cancel: cancel}
-	run.Cmd = exec.CommandContext(ctx, filepath.Join(r.Bin, "gantry"), args...)
+	cmd, cancel := r.command("gantry", args...)
+	run := &Run{rig: r, Cmd: cmd, cancel: cancel}
 	run.Cmd.Dir, run.Cmd.Env = r.Dir, append(r.Env, "TERM=dumb")
 	run.Cmd.WaitDelay = 5 * time.Second
 	terminal, err := pty.StartWithSize(run.Cmd, &pty.Winsize{Rows: 50, Cols: 200})

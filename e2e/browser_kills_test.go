@@ -161,7 +161,7 @@ func TestKillsOfBrowserLeaveNothing(t *testing.T) {
 	c := r.AppServer(reaching("workspace-write")...)
 	greet(t, c)
 	count := func() (processes, folders int) {
-		return len(rig.Descendants(t, c.PID())), countFolders(r.Home, r.Dir)
+		return len(rig.Descendants(t, c.PID())), len(listFolders(r.Home, r.Dir))
 	}
 	run := func(kills int) { // in a thread of its own, which runs the script from its beginning
 		thread := begin(t, c, map[string]any{})

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -44,30 +43,11 @@ func TestKillsOfCodeLeaveNothing(t *testing.T) {
 	r.Config(codemodeOn)
 	c := r.AppServer("-c", `sandbox.mode="full-access"`)
 	greet(t, c)
-	type counts struct {
-		processes, folders int
-		descriptors        []string
-	}
-	count := func() counts {
-		descriptors := slices.DeleteFunc(rig.Descriptors(t, c.PID()), func(to string) bool { // a pool of connections, which keeps some
-			return strings.HasPrefix(to, filepath.Join(r.Home, "threads.db"))
-		})
-		return counts{len(rig.Descendants(t, c.PID())), countFolders(r.Home, r.Dir), descriptors}
-	}
 	// A thread of its own is not counted: what lives as long as the host is there after it.
 	killCode(t, r, c, victims, len(victims))
-	before := count()
+	before := countLeft(t, r, c)
 	killCode(t, r, c, victims, kills)
-	now := count()
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("at the start %+v\nafter %d kills %+v", before, kills, now)
-		}
-	})
-	r.Until(fmt.Sprintf("%d kills have left nothing", kills), func() bool {
-		now = count()
-		return now.processes <= before.processes && len(now.descriptors) <= len(before.descriptors) && now.folders <= before.folders
-	})
+	nothingSince(t, r, c, before, fmt.Sprintf("%d kills have left nothing", kills))
 	c.Close()
 	r.NothingLeft()
 }
@@ -124,17 +104,4 @@ func codeProcesses(t *testing.T, host int, victim string) (out []int) {
 		}
 	}
 	return out
-}
-
-// countFolders counts the folders below some.
-func countFolders(dirs ...string) (n int) {
-	for _, dir := range dirs {
-		_ = filepath.WalkDir(dir, func(_ string, e os.DirEntry, err error) error { // they change meanwhile
-			if err == nil && e.IsDir() {
-				n++
-			}
-			return nil
-		})
-	}
-	return n
 }

@@ -42,9 +42,6 @@ func TestKillsOfMCPLeaveNothing(t *testing.T) {
 	addMCP(t, r, mcpServer(t, "srv", r.Dir, fmt.Sprintf("approval = \"approve\"\nsandbox {\n  writable_roots = [%q]\n}", r.Dir)))
 	c := r.AppServer("-c", `sandbox.mode="full-access"`)
 	greet(t, c)
-	count := func() (processes, descriptors, folders int) {
-		return len(rig.Descendants(t, c.PID())), len(rig.Descriptors(t, c.PID())), countFolders(r.Home, r.Dir)
-	}
 	run := func(kills int) { // in a thread of its own, which runs the script from its beginning
 		thread := begin(t, c, map[string]any{})
 		for i := range kills {
@@ -75,14 +72,14 @@ func TestKillsOfMCPLeaveNothing(t *testing.T) {
 			}
 		}
 		c.Call("thread/delete", map[string]any{"threadId": thread}, nil)
+		r.Until("the plugin that was replaced has ended, and its server", func() bool {
+			return len(mcpProcesses(t, c.PID(), "gantry-tool-mcp")) == 1 && len(mcpProcesses(t, c.PID(), "mcp-server")) == 0
+		})
 	}
 	run(len(victims)) // what lives as long as the host is there after it
-	processes, descriptors, folders := count()
+	before := countLeft(t, r, c)
 	run(kills)
-	r.Until(fmt.Sprintf("%d kills have left nothing", kills), func() bool {
-		p, d, f := count()
-		return p <= processes && d <= descriptors && f <= folders
-	})
+	nothingSince(t, r, c, before, fmt.Sprintf("%d kills have left nothing", kills))
 	c.Close()
 	r.NothingLeft()
 }

@@ -124,20 +124,22 @@ func (b *PluginBlock) Address() string { return b.Program.Address() }
 // programs of command() run later, when the plugin asks for the secret. Values that are missing in a block with a label are errors of
 // its secrets, so that the plugin can use the other blocks. If there are errors, no JSON is returned.
 func (b *PluginBlock) Render(m *contract.Manifest) (config []byte, secrets Secrets, ds Diagnostics) {
-	if ds = b.usable(m); ds.HasErrors() {
-		return nil, nil, ds
-	}
-	config, secrets, _, ds = b.decode(m, bind.Use)
+	config, secrets, _, ds = b.RenderProcesses(m)
 	return config, secrets, ds
+}
+
+// RenderProcesses is Render and Processes in one evaluation.
+func (b *PluginBlock) RenderProcesses(m *contract.Manifest) (config []byte, secrets Secrets, ps []Process, ds Diagnostics) {
+	if ds = b.usable(m); ds.HasErrors() {
+		return nil, nil, nil, ds
+	}
+	return b.decode(m, bind.Use)
 }
 
 // Processes returns the processes that the block declares. See [contract.ConfigNestedBlock.Process]. If there are errors, which Render
 // returns as well, no process is returned.
 func (b *PluginBlock) Processes(m *contract.Manifest) ([]Process, Diagnostics) {
-	if ds := b.usable(m); ds.HasErrors() {
-		return nil, ds
-	}
-	_, _, ps, ds := b.decode(m, bind.Use)
+	_, _, ps, ds := b.RenderProcesses(m)
 	return ps, ds
 }
 

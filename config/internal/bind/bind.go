@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
 
 	"github.com/gantry-agent/gantry/config/diag"
 	"github.com/gantry-agent/gantry/config/internal/function"
@@ -91,7 +92,8 @@ type decoder struct {
 	secrets   map[string]Secret
 	processes []Process
 	endpoints []Endpoint
-	labels    int // of the current block and those around it
+	labels    int                 // of the current block and those around it
+	types     map[string]cty.Type // of attributes, by their JSON: there are few different ones, and parsing is a large part of the work
 	ds        diag.Diagnostics
 }
 
@@ -231,6 +233,10 @@ func (d *decoder) nested(n contract.ConfigNestedBlock, layers [][]piece, labels 
 		d.errorAt(found[n.MaxItems].pieces[0].header, fmt.Sprintf("too many %q blocks", n.Name),
 			fmt.Sprintf("At most %d are allowed, but there are %d.", n.MaxItems, len(found)), "remove the others")
 	}
+	inner := n.Block
+	if n.Process {
+		inner = WithProcess(inner)
+	}
 	values := make([]any, 0, len(found))
 	for i, x := range found {
 		place := path
@@ -241,10 +247,6 @@ func (d *decoder) nested(n contract.ConfigNestedBlock, layers [][]piece, labels 
 			}
 		case n.MaxItems != 1:
 			place += "[" + strconv.Itoa(i) + "]"
-		}
-		inner := n.Block
-		if n.Process {
-			inner = WithProcess(inner)
 		}
 		d.labels += len(n.Labels)
 		v := d.block(inner, x.pieces, x.pieces[0].header, place+".", nil)

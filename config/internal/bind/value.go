@@ -20,7 +20,7 @@ import (
 
 // attribute evaluates an argument and returns its JSON value, or nil if it is absent or invalid.
 func (d *decoder) attribute(a contract.ConfigAttribute, layers []setting, header hcl.Range, path string) any {
-	want, err := ctyjson.UnmarshalType(a.Type)
+	want, err := d.typeOf(a)
 	if err != nil {
 		d.errorAt(header, "the plugin's schema is invalid", fmt.Sprintf("The type of the argument %q is invalid: %v.", a.Name, err),
 			"report this to the plugin's author")
@@ -68,6 +68,21 @@ func (d *decoder) attribute(a contract.ConfigAttribute, layers []setting, header
 		}
 	}
 	return d.encode(val, a.Sensitive, path)
+}
+
+// typeOf parses the type of an attribute.
+func (d *decoder) typeOf(a contract.ConfigAttribute) (cty.Type, error) {
+	if t, known := d.types[string(a.Type)]; known {
+		return t, nil
+	}
+	t, err := ctyjson.UnmarshalType(a.Type)
+	if err == nil {
+		if d.types == nil {
+			d.types = map[string]cty.Type{}
+		}
+		d.types[string(a.Type)] = t
+	}
+	return t, err
 }
 
 // absolute makes a relative path independent of where it is used.

@@ -142,17 +142,22 @@ func (s *Set) spec(b *config.PluginBlock, sandboxes grants.Plugins) (plugin.Spec
 
 // configure renders the configuration of a plugin and remembers its secrets.
 func (s *Set) configure(b *config.PluginBlock, m *contract.Manifest) ([]byte, []contract.Diagnostic) {
-	render := b.Render
-	if s.cfg.Keyless && b.Kind == contract.KindProvider {
-		render = b.Preview
+	var (
+		data      []byte
+		secrets   config.Secrets
+		processes []config.Process
+		diags     config.Diagnostics
+	)
+	switch {
+	case b.Kind == contract.KindTool:
+		data, secrets, processes, diags = b.RenderProcesses(m)
+	case s.cfg.Keyless:
+		data, secrets, diags = b.Preview(m)
+	default:
+		data, secrets, diags = b.Render(m)
 	}
-	data, secrets, diags := render(m)
 	for _, secret := range secrets {
 		s.cfg.Redactor.Add(secret.Value)
-	}
-	var processes []config.Process
-	if b.Kind == contract.KindTool {
-		processes, _ = b.Processes(m) // diags has the errors
 	}
 	for _, p := range processes {
 		for _, secret := range p.Env {

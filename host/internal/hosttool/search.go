@@ -205,6 +205,10 @@ func eachWord(text string, space []byte, f func(word []byte)) {
 	small := false // the previous rune is a lower-case letter
 	for _, r := range norm.NFKD.String(text) {
 		switch {
+		case 'a' <= r && r <= 'z': // most are
+			word = append(word, byte(r))
+			small = true
+			continue
 		case unicode.Is(unicode.Mn, r):
 			continue
 		case !unicode.IsLetter(r) && !unicode.IsDigit(r):
@@ -240,6 +244,9 @@ func Rank(entries []*registry.Entry, query string) []*registry.Entry {
 	const stop, other = -2, -1
 	places := map[string]int{}
 	place := func(word []byte) int {
+		if word[len(word)-1] <= '9' { // a number, which is its own stem and of which there may be as many as tools
+			return slices.IndexFunc(wanted, func(s string) bool { return s == string(word) }) // or other
+		}
 		p, ok := places[string(word)]
 		if !ok {
 			if s := stem(string(word)); s == "" {

@@ -172,7 +172,11 @@ func (r *Registry) Snapshot() *Snapshot {
 	if r.mu.snap != nil {
 		return r.mu.snap
 	}
-	s := &Snapshot{byName: map[key]*Entry{}, said: map[string]Said{}}
+	n := 0
+	for _, built := range r.mu.built {
+		n += len(built)
+	}
+	s := &Snapshot{byName: make(map[key]*Entry, n), entries: make([]*Entry, 0, n), said: map[string]Said{}}
 	for _, plugin := range r.mu.order {
 		descriptions := map[string]string{}
 		for _, source := range r.mu.sets[plugin].Sources {
@@ -456,7 +460,8 @@ func argumentName(schemaPath string) string {
 
 // Snapshot is an immutable catalogue.
 type Snapshot struct {
-	byName     map[key]*Entry
+	byName     map[key]*Entry // those that differ from base
+	base       *Snapshot      // nil: none; shared, since it may have ten thousand tools and one is made for each request to the model
 	entries    []*Entry
 	said       map[string]Said // by namespace
 	Collisions []string
@@ -464,8 +469,7 @@ type Snapshot struct {
 
 // With returns the catalogue with host tools after the tools that it has.
 func (s *Snapshot) With(hostTools ...*Entry) *Snapshot {
-	out := &Snapshot{byName: map[key]*Entry{}, entries: slices.Concat(s.entries, hostTools), Collisions: s.Collisions, said: s.said}
-	maps.Copy(out.byName, s.byName)
+	out := &Snapshot{byName: map[key]*Entry{}, base: s, entries: slices.Concat(s.entries, hostTools), Collisions: s.Collisions, said: s.said}
 	for _, e := range hostTools {
 		out.byName[keyOf(e.Namespace, e.Name)] = e
 	}
@@ -474,8 +478,17 @@ func (s *Snapshot) With(hostTools ...*Entry) *Snapshot {
 
 // Lookup finds a tool by namespace and name. An empty namespace is the default one.
 func (s *Snapshot) Lookup(namespace, name string) (*Entry, bool) {
-	e, ok := s.byName[keyOf(namespace, name)]
-	return e, ok
+	e := s.find(keyOf(namespace, name))
+	return e, e != nil
+}
+
+func (s *Snapshot) find(k key) *Entry {
+	for ; s != nil; s = s.base {
+		if e, ok := s.byName[k]; ok {
+			return e
+		}
+	}
+	return nil
 }
 
 // Entries lists all tools in order. The slice is shared.
@@ -510,7 +523,7 @@ func (s *Snapshot) ModelTools(row llm.ModelRow) []llm.Tool {
 
 // CodeOnly returns the catalogue in which tools that code can call are called only by code.
 func (s *Snapshot) CodeOnly() *Snapshot {
-	out := &Snapshot{byName: maps.Clone(s.byName), entries: slices.Clone(s.entries), Collisions: s.Collisions, said: s.said}
+	out := &Snapshot{byName: map[key]*Entry{}, base: s, entries: slices.Clone(s.entries), Collisions: s.Collisions, said: s.said}
 	for i, e := range out.entries {
 		if e.Nesting == contract.NestingNever || e.Exposure == contract.ExposureHidden {
 			continue
@@ -518,7 +531,7 @@ func (s *Snapshot) CodeOnly() *Snapshot {
 		only := *e
 		only.Nesting, only.Declare = contract.NestingOnly, nil
 		out.entries[i] = &only
-		if k := keyOf(e.Namespace, e.Name); out.byName[k] == e {
+		if k := keyOf(e.Namespace, e.Name); out.find(k) == e {
 			out.byName[k] = &only
 		}
 	}

@@ -247,6 +247,29 @@ type Agents struct {
 	Model                       string // empty: that of the agent that spawns
 	Unfinished                  string // one of the constants of package schema
 	Wait, WaitMin, WaitMax      time.Duration
+	Folders                     []string // with role files; absolute
+	Budget                      Budget   // of all agents of a thread together
+	Roles                       []*Role  // in the order of the files
+}
+
+// Role is an agent block.
+type Role struct {
+	Label, Description, Instructions string
+	Model, Reasoning                 string   // empty: not set
+	Tools                            []string // patterns; nil: all
+	Without                          []string // patterns
+	Nicknames                        []string
+	Sandbox                          RoleSandbox
+	Budget                           Budget
+	Samplings                        int64 // 0: not set
+	Range                            Range
+}
+
+// RoleSandbox narrows the sandbox of an agent.
+type RoleSandbox struct {
+	Mode                string // empty: not set
+	NoNetwork           bool
+	DenyRead, DenyWrite []string
 }
 
 // Instructions configure the model's system prompt.

@@ -61,6 +61,9 @@ func (p *Project) Shown() []Shown {
 	for _, r := range p.Rules {
 		out = append(out, Shown{Path: r.Path, Text: r.Text})
 	}
+	for _, r := range p.Roles {
+		out = append(out, Shown{Path: r.Path, Text: r.Text})
+	}
 	for _, c := range p.Covered {
 		out = append(out, Shown{Path: c.Path, Text: string(c.Text), Hidden: c.Text == nil, Err: c.Err})
 	}

@@ -13,7 +13,7 @@ var ungranted = "default_model limits.* budget.* history.* instructions.* review
 	// A script can do only what its calls may do. Its limits bound what it costs.
 	"model.tool_mode codemode.* " +
 	// An agent can do only what the agent that spawns it may do. Their number bounds what they cost.
-	"agents.* " +
+	"agents.* agents.budget.* agent.* agent.sandbox.* agent.budget.* agent.limits.* " +
 	// These tools do nothing but address the user.
 	"interaction.*"
 

@@ -43,6 +43,7 @@ type Project struct {
 	Trusted bool   // the user has trusted exactly this content
 	Files   []string
 	Rules   []RulesFile
+	Roles   []RoleFile
 	// Covered lists the files that the configuration reads with file(), and Programs those that it runs with command(). Both are
 	// part of the digest. Gaps are programs whose files cannot be determined, and which do not run for that reason.
 	Covered  []Covered
@@ -67,6 +68,12 @@ func parse(text []byte, name string) parsed {
 
 // RulesFile is a file with command rules, as it was read.
 type RulesFile struct{ Path, Text string }
+
+// RoleFile is a file with a role for agents, as it was read.
+type RoleFile struct{ Path, Text string }
+
+// rolesDir is the folder with role files.
+const rolesDir = "agents"
 
 // Location of a project's rules.
 const (
@@ -102,7 +109,10 @@ func findProject(dir, home string, sources function.Sources) (*Project, error) {
 			if err := p.readRules(folder); err != nil {
 				return nil, err
 			}
-			if len(p.Files)+len(p.Rules) > 0 {
+			if err := p.readRoles(folder); err != nil {
+				return nil, err
+			}
+			if len(p.Files)+len(p.Rules)+len(p.Roles) > 0 {
 				for _, path := range p.Files {
 					name := filepath.Base(path)
 					p.parsed[name] = parse(p.content[name], shown(dir, path))
@@ -142,6 +152,49 @@ func (p *Project) readRules(folder string) error {
 		p.Rules = append(p.Rules, RulesFile{Path: path, Text: string(text)})
 	}
 	return nil
+}
+
+// readRoles reads the project's role files. Like its configuration, they apply once the user has trusted them.
+func (p *Project) readRoles(folder string) error {
+	files, err := ReadRoles(filepath.Join(folder, rolesDir))
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		name, err := filepath.Rel(folder, f.Path)
+		if err != nil {
+			return err
+		}
+		p.content[filepath.ToSlash(name)] = []byte(f.Text)
+	}
+	p.Roles = files
+	return nil
+}
+
+// maxRoles bounds the number of role files in a folder.
+const maxRoles = 256
+
+// ReadRoles reads the role files of a folder and the folders below it, by path. A folder that does not exist has none.
+func ReadRoles(folder string) (out []RoleFile, err error) {
+	err = filepath.WalkDir(folder, func(path string, e fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return err
+		case e.IsDir() || filepath.Ext(path) != ".md" && filepath.Ext(path) != ".toml":
+			return nil
+		case len(out) == maxRoles:
+			return fmt.Errorf("%s contains more than %d role files", folder, maxRoles)
+		}
+		text, err := ReadFile(path)
+		if err != nil {
+			return err
+		}
+		out = append(out, RoleFile{Path: path, Text: string(text)})
+		return nil
+	})
+	return out, err
 }
 
 // ReadFile reads a file that belongs to a project, trusted or not. It rejects anything but regular files, because a pipe would
@@ -366,7 +419,7 @@ func (l *loader) optional(layer Layer, dir, base, name string) *node {
 // loose warns about files of the user that other users can write: they determine which programs run as the user.
 func (l *loader) loose() {
 	paths := []string{l.home}
-	for _, name := range []string{fileName, fileName + syntax.JSONSuffix, "hooks.json", "rules"} {
+	for _, name := range []string{fileName, fileName + syntax.JSONSuffix, "hooks.json", "rules", rolesDir} {
 		paths = append(paths, filepath.Join(l.home, name))
 	}
 	rules, _ := filepath.Glob(filepath.Join(l.home, "rules", "*.rules")) // a home whose name is no valid pattern has none
@@ -390,7 +443,10 @@ func (p *Project) first() string {
 	if len(p.Files) > 0 {
 		return p.Files[0]
 	}
-	return p.Rules[0].Path
+	if len(p.Rules) > 0 {
+		return p.Rules[0].Path
+	}
+	return p.Roles[0].Path
 }
 
 // findProject finds the project and determines whether the user has trusted its exact content.

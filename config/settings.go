@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/config/glob"
 	"github.com/gantry-agent/gantry/config/schema"
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
@@ -87,7 +88,13 @@ func (l *loader) decode(root *node) *Config {
 		Yield: cmp.Or(code.duration("yield"), 30*time.Second),
 	}
 
-	c.Agents = agents(sub(b, schema.BlockAgents))
+	c.Agents = l.agents(sub(b, schema.BlockAgents))
+	for _, n := range root.labelled(schema.BlockAgent) {
+		c.Agents.Roles = append(c.Agents.Roles, l.role(d, n))
+	}
+	for _, folder := range c.Agents.Folders { // otherwise an agent could write itself a role
+		c.Sandbox.DenyWrite = append(c.Sandbox.DenyWrite, glob.Quote(folder))
+	}
 	c.Interaction = interaction(sub(b, schema.BlockInteraction))
 
 	instructions := sub(b, schema.BlockInstructions)

@@ -18,6 +18,7 @@ const (
 	BlockHistory      = "history"
 	BlockInstructions = "instructions"
 	BlockCodemode     = "codemode"
+	BlockAgent        = "agent"
 	BlockAgents       = "agents"
 	BlockInteraction  = "interaction"
 	BlockReview       = "review"
@@ -283,8 +284,12 @@ func settings() *Block {
 					{Name: "wait_default", Kind: Duration, Default: `"30s"`, Doc: "How long `wait_agent` waits if the call does not say."},
 					{Name: "wait_min", Kind: Duration, Default: `"10s"`, Doc: "A shorter time is raised to this one."},
 					{Name: "wait_max", Kind: Duration, Default: `"1h"`, Doc: "A longer time is an error."},
+					{Name: "roles", Kind: List, Default: "[]", Doc: "Folders with role files, in addition to `~/.gantry/agents` and the project's `.gantry/agents`, " +
+						"for example `~/.claude/agents`. Sandboxed commands can't write in them."},
 				},
+				Blocks: []*Block{agentBudget("Model usage allowed for all agents of a thread together. The `budget` of the thread limits them as well.")},
 			},
+			agent(),
 			{
 				Name: BlockHistory, Doc: "How much of a thread the model sees.",
 				Attributes: []Attribute{
@@ -548,6 +553,51 @@ func processLimits() *Block {
 			{Name: "state", Kind: Size, Default: `"64MiB"`, Doc: "Size of the keys and values that gantry stores for it."},
 			{Name: "artifacts", Kind: Size, Default: `"4GiB"`, Doc: "Size of the artifacts that it creates, per gantry process."},
 			{Name: "events", Kind: Size, Default: `"64MiB"`, Doc: "Size of its stored events, per gantry process."},
+		},
+	}
+}
+
+// agent is a role that agents are spawned with.
+func agent() *Block {
+	return &Block{
+		Name: BlockAgent, Label: "name",
+		Doc: "A role for agents, which a model selects with `agent_type`. It can only narrow what an agent may do. Settings that are left out come from " +
+			"a role of the same name in a file, and then from the built-in roles `default`, `explorer` and `worker`.",
+		Attributes: []Attribute{
+			{Name: "description", Kind: String, Doc: "What the role is for. Models see it when they choose a role."},
+			{Name: "instructions", Kind: String, Doc: "Instructions for the agent; `file(\"./explorer.md\")` reads them from a file."},
+			{Name: "model", Kind: String, Default: "(that of `agents`)", Doc: "Label of the model, unless the call names one. If it can't be used, no agent is spawned."},
+			{Name: "reasoning", Kind: String, Default: "(the model's own)", Doc: "Reasoning effort, unless the call names one."},
+			{Name: "tools", Kind: List, Default: "(all)", Doc: "The only tools that the agent has, by name. `*` matches any part of a name. A list that is set " +
+				"in addition to `without` is reduced by it."},
+			{Name: "without", Kind: List, Default: "[]", Doc: "Tools that the agent does not have."},
+			{Name: "nicknames", Kind: List, Default: "(gantry's own)", Doc: "Names by which people tell agents of this role apart."},
+		},
+		Blocks: []*Block{
+			{
+				Name: BlockSandbox, Doc: "Bounds of the agent's sandbox. They apply in addition to those of the agents above it, and no approval exceeds them.",
+				Attributes: []Attribute{
+					{Name: "mode", Kind: String, Default: "(that of the agent above)", Allowed: sandboxModes, Doc: "The widest sandbox mode."},
+					{Name: "network", Kind: Bool, Default: "true", Doc: "`false`: commands can't reach the network."},
+					{Name: "deny_read", Kind: List, Default: "[]", Doc: "Files and folders that commands can neither read nor write, in addition to those of the general block."},
+					{Name: "deny_write", Kind: List, Default: "[]", Doc: "Files and folders that commands can't write, in addition to those of the general block."},
+				},
+			},
+			agentBudget("Model usage allowed for the agent and for those that it spawns."),
+			{
+				Name: BlockLimits, Doc: "Limits of a turn of the agent.",
+				Attributes: []Attribute{{Name: "samplings", Kind: Integer, Doc: "Requests to the model in one turn."}},
+			},
+		},
+	}
+}
+
+func agentBudget(doc string) *Block {
+	return &Block{
+		Name: BlockBudget, Doc: doc,
+		Attributes: []Attribute{
+			{Name: "tokens", Kind: Integer, Doc: "Tokens of all requests: input and output, including cached tokens."},
+			{Name: "usd", Kind: Number, Doc: "US dollars for all requests. Answers of models without known prices aren't counted."},
 		},
 	}
 }

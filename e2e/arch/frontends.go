@@ -34,6 +34,7 @@ var FrontEnds = []FrontEnd{
 			{"", root + "checkpoint", "it shows what turns have done to files"},
 			{"", root + "store", "it exports, imports, checks and cleans what is stored, for which no thread is needed"},
 			{"", root + "branch", "it checks names, and recovers what is left of a damaged thread"},
+			{"", root + "role", "it lists the roles of a configuration, for which no thread is needed"},
 		},
 	},
 	{

@@ -35,7 +35,7 @@ var Rows = [][]string{
 	{"hosttool"},
 	{"orchestrate", "registry", "hook", "approval", "service"},
 	{"launch", "undo", "transcript", "egress"},
-	{"policy", "environ", "network"},
+	{"policy", "environ", "network", "role"},
 	{"plugin", "model", "tool", "checkpoint", "runsocket", "background"},
 	{"event", "store", "secret", "diff", "redact", "form"},
 	{"proctree"},

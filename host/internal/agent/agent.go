@@ -19,6 +19,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/history"
 	"github.com/gantry-agent/gantry/host/internal/hosttool"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
+	"github.com/gantry-agent/gantry/host/internal/role"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/sdk/llm"
 	"github.com/hashicorp/go-hclog"
@@ -31,6 +32,9 @@ type Config struct {
 	Wait, WaitMin, WaitMax time.Duration
 	// Open starts the thread of a new agent.
 	Open func(context.Context, Spec) (*thread.Thread, error)
+	// Choose returns the model of a new agent and its reasoning effort, or an error if they can't be used. It starts nothing else instead.
+	Choose func(ctx context.Context, parent *thread.Thread, wanted Choice) (Choice, error)
+	Roles  role.Set
 	// Load continues the stored thread of an agent.
 	Load func(context.Context, event.ThreadID) (*thread.Thread, error)
 	// Unload ends a thread and returns when it has ended.
@@ -48,13 +52,17 @@ type Config struct {
 
 // Spec describes the thread of a new agent.
 type Spec struct {
-	ID            event.ThreadID
-	Parent        *thread.Thread
-	Agent         event.Agent
-	Model, Effort string // empty: the parent's
-	Inherited     *event.Inherited
-	History       []llm.Message // what Inherited stands for
+	ID     event.ThreadID
+	Parent *thread.Thread
+	Agent  event.Agent
+	Choice
+	Instructions string // of its role; empty: none
+	Inherited    *event.Inherited
+	History      []llm.Message // what Inherited stands for
 }
+
+// Choice is a model with a reasoning effort. What is empty in a wish is not set; an empty effort is the model's own.
+type Choice struct{ Model, Effort string }
 
 // End is how a turn has ended.
 type End struct {
@@ -249,9 +257,8 @@ const spawnTime = 30 * time.Second
 // task is what a new agent is to do.
 type task struct {
 	name, text string
-	role       string
-	model      string
-	effort     string
+	role       role.Role
+	wanted     Choice
 	turns      int // of the conversation that it inherits; 0: all
 	fresh      bool
 }
@@ -263,6 +270,10 @@ func (t *team) spawn(ctx context.Context, c *orchestrate.HostCall, caller *membe
 	parent, ok := t.cfg.Thread(caller.thread)
 	if !ok {
 		return nil, thread.ErrClosed
+	}
+	chosen, err := t.cfg.Choose(ctx, parent, w.wanted)
+	if err != nil {
+		return nil, err
 	}
 	t.mu.Lock()
 	if t.mu.closing {
@@ -278,10 +289,17 @@ func (t *team) spawn(ctx context.Context, c *orchestrate.HostCall, caller *membe
 	for _, o := range t.mu.tree.members {
 		used[o.nickname] = true
 	}
-	m.nickname, m.role, m.thread = nickname(pool, used, rand.IntN), w.role, event.NewThreadID()
+	names := pool
+	if len(w.role.Nicknames) > 0 {
+		names = w.role.Nicknames
+	}
+	m.nickname, m.thread = nickname(names, used, rand.IntN), event.NewThreadID()
+	if w.role.Name != role.Default {
+		m.role = w.role.Name
+	}
 	t.mu.Unlock()
 	t.unload(evict)
-	if err := t.start(ctx, c, parent, m, w); err != nil {
+	if err := t.start(ctx, c, parent, m, w, chosen); err != nil {
 		t.mu.Lock()
 		t.mu.tree.forget(m)
 		t.tellWaitingLocked()
@@ -293,12 +311,19 @@ func (t *team) spawn(ctx context.Context, c *orchestrate.HostCall, caller *membe
 }
 
 // start records a new agent, starts its thread and gives it its task.
-func (t *team) start(ctx context.Context, c *orchestrate.HostCall, parent *thread.Thread, m *member, w task) error {
+func (t *team) start(ctx context.Context, c *orchestrate.HostCall, parent *thread.Thread, m *member, w task, chosen Choice) error {
 	e := entry{Path: m.path, Thread: m.thread, Parent: m.parent, Nickname: m.nickname, Role: m.role, State: Running}
 	if _, err := t.root.Publish(ctx, "", changed(change{Spawned: &e})); err != nil {
 		return err
 	}
-	seq, err := parent.Publish(ctx, c.Turn, activity(c.ID, event.AgentStarted, m, w.model, w.effort))
+	bounds := w.role.Bounds
+	if above := parent.Started().Agent; above != nil {
+		bounds = role.Meet(above.Bounds, bounds)
+	}
+	started := activity(c.ID, event.AgentStarted, m)
+	shown := started.Item.Agent
+	shown.Model, shown.Effort, shown.Bounds, shown.Budget = chosen.Model, chosen.Effort, bounds, w.role.Budget
+	seq, err := parent.Publish(ctx, c.Turn, started)
 	if err != nil {
 		return err
 	}
@@ -306,8 +331,8 @@ func (t *team) start(ctx context.Context, c *orchestrate.HostCall, parent *threa
 	if err := errors.Join(t.root.Flush(ctx), parent.Barrier(ctx, seq)); err != nil {
 		return err
 	}
-	s := Spec{ID: m.thread, Parent: parent, Model: w.model, Effort: w.effort, Agent: event.Agent{
-		Root: t.root.ID(), Path: m.path, Nickname: m.nickname, Role: m.role, Depth: depthOf(m.path),
+	s := Spec{ID: m.thread, Parent: parent, Choice: chosen, Instructions: w.role.Instructions, Agent: event.Agent{
+		Root: t.root.ID(), Path: m.path, Nickname: m.nickname, Role: m.role, Depth: depthOf(m.path), Bounds: bounds, Budget: w.role.Budget,
 	}}
 	if !w.fresh {
 		s.Inherited = &event.Inherited{From: parent.ID(), Through: seq, Messages: len(c.History), Turns: w.turns}
@@ -332,10 +357,10 @@ func mail(from, to string, as event.MailType, text string, turn event.TurnID) ev
 }
 
 // activity is what people see of what an agent does with another one.
-func activity(id event.CallID, kind event.AgentActivityKind, m *member, model, effort string) event.ItemCompleted {
+func activity(id event.CallID, kind event.AgentActivityKind, m *member) event.ItemCompleted {
 	return event.ItemCompleted{Item: event.Item{
 		ID: event.NewItemID(), Type: event.ItemAgentActivity, Status: event.StatusCompleted, Text: string(kind) + " " + m.path, Call: id,
-		Agent: &event.AgentActivity{Kind: kind, Thread: m.thread, Path: m.path, Nickname: m.nickname, Role: m.role, Model: model, Effort: effort},
+		Agent: &event.AgentActivity{Kind: kind, Thread: m.thread, Path: m.path, Nickname: m.nickname, Role: m.role},
 	}}
 }
 
@@ -603,7 +628,7 @@ func (t *team) answer(m *member, turn event.TurnID, is Status) error {
 	letter.Item = item
 	_, err = to.Post(ctx, letter)
 	if err == nil {
-		done := activity("", event.AgentCompleted, m, "", "")
+		done := activity("", event.AgentCompleted, m)
 		done.Item.ID = event.ItemID("subagent-completed-" + turn)
 		_, err = to.Publish(ctx, "", done)
 	}

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/hosttool"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/registry"
+	"github.com/gantry-agent/gantry/host/internal/role"
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
@@ -135,7 +137,7 @@ const (
 func (a *Agents) tools() hosttool.Table {
 	spawn := fmt.Sprintf("Starts an agent that works on a task on its own, in the same folder, while you go on. Its last message is delivered to you as mail. "+
 		"At most %d agents are at work at once, including you. Give it a task that stands on its own and does not need the files that others are changing; "+
-		"do not wait for it before you need its answer.", a.cfg.Limits.Threads)
+		"do not wait for it before you need its answer. Its role is one of these; use default unless another one fits:%s", a.cfg.Limits.Threads, a.cfg.Roles.Describe())
 	wait := fmt.Sprintf("Waits until mail of an agent or new input of the user arrives. It returns no content: what has arrived follows. "+
 		"Wait long rather than often: the default is %d ms, the most %d ms.", a.cfg.Wait.Milliseconds(), a.cfg.WaitMax.Milliseconds())
 	return hosttool.New(
@@ -163,14 +165,13 @@ func spawnAgent(ctx context.Context, t *team, c *orchestrate.HostCall, caller *m
 	if w.turns, w.fresh, err = forkTurns(in.ForkTurns); err != nil {
 		return "", err
 	}
-	if r := in.AgentType; r != nil && *r != "" && *r != "default" {
-		return "", fmt.Errorf("unknown agent_type %q", *r)
+	if w.role, err = t.cfg.Roles.Find(cmp.Or(trimmed(in.AgentType), role.Default)); err != nil {
+		return "", err
 	}
-	if in.Model != nil {
-		w.model = strings.TrimSpace(*in.Model)
-	}
-	if in.Effort != nil {
-		w.effort = strings.TrimSpace(*in.Effort)
+	// A model that the call names is used with its own effort, not with one that was chosen for the role's model.
+	w.wanted = Choice{Model: trimmed(in.Model), Effort: trimmed(in.Effort)}
+	if w.wanted.Model == "" {
+		w.wanted = Choice{Model: w.role.Model, Effort: cmp.Or(w.wanted.Effort, w.role.Effort)}
 	}
 	m, err := t.spawn(ctx, c, caller, w)
 	if err != nil {
@@ -179,6 +180,14 @@ func spawnAgent(ctx context.Context, t *team, c *orchestrate.HostCall, caller *m
 	return encode(struct {
 		TaskName string `json:"task_name"`
 	}{m.path})
+}
+
+// trimmed returns an argument that may be left out.
+func trimmed(arg *string) string {
+	if arg == nil {
+		return ""
+	}
+	return strings.TrimSpace(*arg)
 }
 
 // forkTurns reads how much of the conversation a new agent inherits.
@@ -214,7 +223,7 @@ func interacted(ctx context.Context, c *orchestrate.HostCall, kind event.AgentAc
 	if err != nil || m.path == Root {
 		return err
 	}
-	return c.Publish(ctx, activity(c.ID, kind, m, "", ""))
+	return c.Publish(ctx, activity(c.ID, kind, m))
 }
 
 func interrupting(unload bool) handler[targetArgs] {

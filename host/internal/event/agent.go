@@ -12,6 +12,26 @@ type Agent struct {
 	Nickname string   `json:"nickname,omitempty"`
 	Role     string   `json:"role,omitempty"`
 	Depth    int      `json:"depth"` // 1: the root spawned it
+	// Bounds are those of its role and of the roles of all agents above it.
+	Bounds Bounds    `json:"bounds,omitzero"`
+	Budget Allowance `json:"budget,omitzero"` // of the agent and those below it
+}
+
+// Bounds limit what an agent may do, in addition to the settings of its thread. The zero value limits nothing.
+type Bounds struct {
+	Sandbox   string     `json:"sandbox,omitempty"` // the widest mode; empty: any
+	NoNetwork bool       `json:"noNetwork,omitempty"`
+	DenyRead  []string   `json:"denyRead,omitempty"`
+	DenyWrite []string   `json:"denyWrite,omitempty"`
+	Tools     [][]string `json:"tools,omitempty"` // lists of patterns: a tool has to match one of each
+	Without   []string   `json:"without,omitempty"`
+	Samplings int        `json:"samplings,omitempty"` // requests to the model in one turn; 0: any number
+}
+
+// Allowance is how much use of models is allowed. 0 means no limit.
+type Allowance struct {
+	Tokens int64   `json:"tokens,omitempty"`
+	USD    float64 `json:"usd,omitempty"`
 }
 
 // Inherited says that a thread begins with the history of another one, as it was at an event. The history is not copied: a thread that
@@ -50,4 +70,6 @@ type AgentActivity struct {
 	Role     string            `json:"role,omitempty"`
 	Model    string            `json:"model,omitempty"`
 	Effort   string            `json:"effort,omitempty"`
+	Bounds   Bounds            `json:"bounds,omitzero"`
+	Budget   Allowance         `json:"budget,omitzero"`
 }

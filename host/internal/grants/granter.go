@@ -13,10 +13,12 @@ import (
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/schema"
 	"github.com/gantry-agent/gantry/host/internal/environ"
+	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/policy"
+	"github.com/gantry-agent/gantry/host/internal/role"
 )
 
 // Granter implements [orchestrate.Granter] for the calls of a thread.
@@ -27,10 +29,14 @@ type Granter struct {
 	Environ  []string                  // the host's environment
 	Held     func(dir string) []string // files that hooks run in a folder, which commands must not change; nil: none
 	Tmp      func() (string, error)    // the thread's /tmp, which is created by the first call that needs it
+	// Bounds returns what limits an agent now: the widest mode that it has without an approval, and bounds that no approval exceeds.
+	// nil: nothing does.
+	Bounds func() (mode string, b event.Bounds)
 }
 
 // Grant implements [orchestrate.Granter]. An escalation in the request has been approved.
 func (g Granter) Grant(_ context.Context, r orchestrate.GrantRequest) (launch.Grant, error) {
+	r, bounds := g.within(r)
 	mode := r.Sandbox
 	if r.Escalation != nil && r.Escalation.Unsandboxed {
 		mode = launch.FullAccess
@@ -49,8 +55,32 @@ func (g Granter) Grant(_ context.Context, r orchestrate.GrantRequest) (launch.Gr
 			grant = withEffects(grant, r.Escalation.Additional)
 		}
 	}
-	grant = g.protect(grant, r.Cwd)
+	grant = g.protect(narrowed(grant, bounds, r.Cwd), r.Cwd)
 	return grant, g.Launcher.Check(grant)
+}
+
+// within narrows a request to the bounds of an agent.
+func (g Granter) within(r orchestrate.GrantRequest) (orchestrate.GrantRequest, event.Bounds) {
+	if g.Bounds == nil {
+		return r, event.Bounds{}
+	}
+	mode, b := g.Bounds()
+	r.Sandbox = role.Narrower(r.Sandbox, role.Narrower(mode, b.Sandbox))
+	if role.Confines(b) {
+		r.Escalation, r.Permitted = nil, policy.Permissions{}
+	}
+	return r, b
+}
+
+// narrowed applies the bounds of an agent to a grant.
+func narrowed(grant launch.Grant, b event.Bounds, cwd string) launch.Grant {
+	roots := slices.Concat([]string{cwd}, grant.WritableRoots, grant.ReadableRoots)
+	grant.DenyRead = append(slices.Clip(grant.DenyRead), anchored(b.DenyRead, roots)...)
+	grant.DenyWrite = append(slices.Clip(grant.DenyWrite), anchored(b.DenyWrite, roots)...)
+	if b.NoNetwork {
+		grant.Network, grant.Proxied, grant.Hosts = false, false, nil
+	}
+	return grant
 }
 
 // Command returns what the processes of a plugin's command may do, and their folder: read only, without the network, or, if the command
@@ -191,7 +221,8 @@ func (g Granter) Files(mode, cwd string) launch.Grant {
 
 // Writable implements [orchestrate.Granter].
 func (g Granter) Writable(r orchestrate.GrantRequest, path string) bool {
-	grant := g.protect(WithPermissions(For(g.Config, r.Sandbox, r.Cwd, ""), r.Permitted), r.Cwd)
+	r, bounds := g.within(r)
+	grant := g.protect(narrowed(WithPermissions(For(g.Config, r.Sandbox, r.Cwd, ""), r.Permitted), bounds, r.Cwd), r.Cwd)
 	return box.Reach(grant, path) == box.AccessWrite && box.Kept(grant, UserHome(g.Environ), g.Environ, path) == ""
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -14,18 +15,26 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/hook"
 	"github.com/gantry-agent/gantry/host/internal/hosttool"
+	"github.com/gantry-agent/gantry/host/internal/policy"
+	"github.com/gantry-agent/gantry/host/internal/registry"
+	"github.com/gantry-agent/gantry/host/internal/role"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/host/internal/usage"
+	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
 // openAgents creates the agents of the host, and the table of its tools.
 func openAgents(h *Host) {
 	c := h.opts.Config.Agents
+	h.roles = rolesOf(h)
 	h.agents = agent.New(agent.Config{
 		Limits: agent.Limits{Threads: c.Threads, Total: c.Total, Depth: c.Depth, Hops: c.Hops},
 		Wait:   c.Wait, WaitMin: c.WaitMin, WaitMax: c.WaitMax,
 		Open: func(ctx context.Context, s agent.Spec) (*thread.Thread, error) { return openAgent(ctx, h, s) }, Load: h.ResumeThread, Unload: h.CloseThread, Thread: h.Thread,
+		Choose: func(ctx context.Context, parent *thread.Thread, wanted agent.Choice) (agent.Choice, error) {
+			return chooseModel(ctx, h, parent, wanted)
+		}, Roles: h.roles,
 		Ends: func(ctx context.Context, id event.ThreadID) ([]agent.End, error) { return endsOf(ctx, h.store, id) },
 		Keep: func(t *thread.Thread, text string) (string, error) {
 			return h.scratch.Write(t.ID(), t.Settings().Sandbox, "answer", text)
@@ -38,25 +47,76 @@ func openAgents(h *Host) {
 	}
 }
 
+// rolesOf returns the roles that the agents of the host can have: those of the configuration, and of files.
+func rolesOf(h *Host) role.Set {
+	c := h.opts.Config
+	if c.Agents.Tools == schema.AgentsNone {
+		return role.Set{}
+	}
+	s, problems := role.Read(c)
+	for _, err := range problems {
+		h.log.Warn("roles of agents not read", "err", err)
+	}
+	return s
+}
+
+// roleNotices returns the notices about roles that were not published before. Agents of a thread have the roles of their root.
+func (r *running) roleNotices() (out []event.Notice) {
+	if r.thread.Started().Agent != nil || r.role.Unattended {
+		return nil
+	}
+	for _, o := range r.host.roles.All() {
+		if o.Problem != nil && r.told.First("role "+o.Name) {
+			out = append(out, event.Notice{
+				Level: "warning", Text: fmt.Sprintf("no agent can have the role %q: %v", o.Name, o.Problem), Next: "correct it; `gantry agents roles` shows all",
+			})
+		}
+	}
+	return out
+}
+
+// chooseModel returns the model of a new agent. An effort that the model does not have is an error.
+func chooseModel(ctx context.Context, h *Host, parent *thread.Thread, wanted agent.Choice) (agent.Choice, error) {
+	set, own := parent.Settings(), parent.Model().Model
+	name := cmp.Or(wanted.Model, h.opts.Config.Agents.Model, set.Model, own)
+	m, err := h.models.Find(name)
+	if err == nil {
+		err = m.Problems.Err()
+	}
+	if err != nil {
+		return agent.Choice{}, fmt.Errorf("model %q can't be used: %w; there are %s", name, err, someModels(h.opts.Config))
+	}
+	if wanted.Effort == "" {
+		if name == own {
+			wanted.Effort = set.Reasoning
+		}
+		return agent.Choice{Model: name, Effort: wanted.Effort}, nil
+	}
+	open, err := h.models.Open(ctx, parent.ID(), m)
+	if err != nil {
+		return agent.Choice{}, fmt.Errorf("model %q can't be used: %w", name, err)
+	}
+	if efforts := open.Row.ReasoningEfforts; !slices.Contains(efforts, wanted.Effort) {
+		return agent.Choice{}, fmt.Errorf("model %q does not have the reasoning effort %q; it has [%s]", name, wanted.Effort, strings.Join(efforts, ", "))
+	}
+	return agent.Choice{Model: name, Effort: wanted.Effort}, nil
+}
+
 // openAgent starts the thread of a new agent. It has the settings of the agent that spawns it.
 func openAgent(ctx context.Context, h *Host, s agent.Spec) (*thread.Thread, error) {
 	of, set := s.Parent.Started(), s.Parent.Settings()
-	name := cmp.Or(s.Model, h.opts.Config.Agents.Model, set.Model, s.Parent.Model().Model)
-	model, err := h.models.Find(name)
-	if err == nil {
-		err = model.Problems.Err()
-	}
+	model, err := h.models.Find(s.Model)
 	if err != nil {
-		return nil, fmt.Errorf("model %q can't be used: %w; there are %s", name, err, someModels(h.opts.Config))
+		return nil, err
 	}
 	change := thread.Change{Approval: set.Approval, Sandbox: set.Sandbox, Reasoning: s.Effort}
-	if s.Effort == "" && name == s.Parent.Model().Model {
-		change.Reasoning = set.Reasoning
-	}
 	start := event.ThreadStarted{
 		Cwd: set.Cwd, Model: model.Label, Provider: model.Provider, ModelName: model.Name, HostVersion: h.opts.Version, Source: event.SourceAgent,
 		Parent: s.Parent.ID(), Agent: &s.Agent, Inherited: s.Inherited, Instructions: h.baseFor(model), Ephemeral: h.opts.Ephemeral,
 		DeveloperInstructions: agent.Instructions(s.Agent.Path, h.opts.Config.Agents.Threads, s.Inherited != nil),
+	}
+	if s.Instructions != "" {
+		start.DeveloperInstructions += "\n\n" + s.Instructions
 	}
 	if model.Label == of.Model {
 		start.Instructions = of.Instructions
@@ -132,23 +192,74 @@ func aboveAgent(h *Host, cfg *thread.Config, as *child.Role) func(*thread.Thread
 	}
 }
 
+// above yields the agents above one, as far as they run. The root is the last.
+func (r *running) above() iter.Seq[*running] {
+	return func(yield func(*running) bool) {
+		for at := r; at.thread.Started().Agent != nil; {
+			start := at.thread.Started()
+			next, err := r.host.running(start.Parent)
+			if err != nil {
+				next, err = r.host.running(start.Agent.Root)
+			}
+			if err != nil || !yield(next) {
+				return
+			}
+			at = next
+		}
+	}
+}
+
 // boundAgent narrows a turn of an agent to what the agents above it may do now.
 func (r *running) boundAgent(out event.TurnStarted) event.TurnStarted {
-	for t := r.thread; t.Started().Agent != nil; {
-		above, err := r.host.running(t.Started().Parent)
-		if err != nil {
-			return out
-		}
-		t = above.thread
-		out.Sandbox = narrower(out.Sandbox, above.sandbox())
-		out.Approval = cmp.Or(t.Settings().Approval, r.host.opts.Config.Approval.Policy)
+	mode, b := r.bounds()
+	out.Sandbox = role.Narrower(out.Sandbox, role.Narrower(mode, b.Sandbox))
+	for above := range r.above() {
+		out.Approval = cmp.Or(above.thread.Settings().Approval, r.host.opts.Config.Approval.Policy)
 	}
 	return out
 }
 
-// narrower returns the sandbox mode that allows less.
-func narrower(a, b string) string {
-	return sandboxModes[min(slices.Index(sandboxModes, a), slices.Index(sandboxModes, b))]
+// bounds returns what limits the thread of an agent now: the widest sandbox mode among those of the agents above it, which an approval
+// may exceed as it may theirs, and the bounds of its role and of theirs, which no approval exceeds. Nothing limits other threads.
+func (r *running) bounds() (mode string, b event.Bounds) {
+	own := r.thread.Started().Agent
+	if own == nil {
+		return "", b
+	}
+	b = own.Bounds
+	for above := range r.above() {
+		mode = role.Narrower(mode, above.sandbox())
+		if a := above.thread.Started().Agent; a != nil {
+			b = role.Meet(b, a.Bounds)
+		}
+	}
+	return mode, b
+}
+
+// beyond returns why a call exceeds the bounds of an agent's role; empty: it does not.
+func beyond(b event.Bounds, q policy.Request) string {
+	if role.Confines(b) && (q.Escalation != nil || q.PermissionRequest || q.Outside) {
+		return fmt.Sprintf("the role of this agent, or of one above it, is bound to the sandbox mode %s, and no approval exceeds that; go on without it, or report what is missing", b.Sandbox)
+	}
+	if b.NoNetwork && slices.ContainsFunc(q.Effects, func(e contract.Effect) bool {
+		switch e.(type) {
+		case contract.NetworkEffect, contract.BrowserEffect:
+			return true
+		}
+		return false
+	}) {
+		return "the role of this agent, or of one above it, has no network; go on without it, or report what is missing"
+	}
+	return ""
+}
+
+// allows reports whether the thread has a tool. Only the roles of agents leave out tools.
+func (r *running) allows(b event.Bounds, e *registry.Entry) bool {
+	t := role.Tool{Names: []string{e.Name, e.FullName()}, Hooks: e.HookAliases, Plain: e.Plugin == "" || r.host.plugins.BuiltIn(e.Plugin)}
+	if e.HookName != "" {
+		t.Hooks = append(slices.Clip(t.Hooks), e.HookName)
+	}
+	return role.Allows(b, t)
 }
 
 // reverted goes back to what remains after a revert. Agents that were spawned in reverted turns end.

@@ -34,6 +34,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/pluginset"
 	"github.com/gantry-agent/gantry/host/internal/redact"
 	"github.com/gantry-agent/gantry/host/internal/review"
+	"github.com/gantry-agent/gantry/host/internal/role"
 	"github.com/gantry-agent/gantry/host/internal/rulebook"
 	"github.com/gantry-agent/gantry/host/internal/scratch"
 	"github.com/gantry-agent/gantry/host/internal/service"
@@ -106,6 +107,7 @@ type Host struct {
 	plugins  *pluginset.Set
 	tools    hosttool.Table // implemented by the host; fixed after New
 	agents   *agent.Agents
+	roles    role.Set
 	tokens   *orchestrate.Tokens
 	proxies  *networkProxy // of commands
 	shell    *usershell.Shell

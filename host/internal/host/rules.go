@@ -9,6 +9,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/judges"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/policy"
+	"github.com/gantry-agent/gantry/host/internal/role"
 )
 
 // rulesNotices returns a notice when the rules files have a new error.
@@ -30,7 +31,15 @@ func (r *running) rulesNotices() []event.Notice {
 
 // decide is the policy of the thread. If a rule matches only the first words of a command and does not apply, it says so once.
 func (r *running) decide(q policy.Request) policy.Decision {
+	mode, b := r.bounds()
+	q.Sandbox = role.Narrower(q.Sandbox, role.Narrower(mode, b.Sandbox))
+	if why := beyond(b, q); why != "" {
+		return policy.Decision{Verdict: policy.Forbid, Reason: why}
+	}
 	d := judges.Decide(r.role, q)
+	if role.Confines(b) { // a rule of the user lets commands out of the sandbox, but not those of an agent that is bound to it
+		d.Wider = nil
+	}
 	if d.Verdict != policy.Run {
 		return d // the question contains the reason
 	}

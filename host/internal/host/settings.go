@@ -75,10 +75,19 @@ func (r *running) catalogue(t event.TurnStarted) func() *registry.Snapshot {
 	}
 	return func() *registry.Snapshot {
 		tools := r.tools.Extend(h.plugins.Registry().Snapshot())
+		_, b := r.bounds()
+		bounded := len(b.Tools)+len(b.Without) > 0
+		if bounded {
+			tools = tools.Only(func(e *registry.Entry) bool { return r.allows(b, e) })
+		}
 		if mode != schema.CodemodeOff {
 			tools = r.code.Extend(tools, c, mode == schema.CodemodeOnly)
 		}
-		return h.tools.Extend(tools, c)
+		tools = h.tools.Extend(tools, c)
+		if bounded {
+			tools = tools.Only(func(e *registry.Entry) bool { return r.allows(b, e) })
+		}
+		return tools
 	}
 }
 

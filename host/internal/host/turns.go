@@ -20,6 +20,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/pluginset"
 	"github.com/gantry-agent/gantry/host/internal/policy"
 	"github.com/gantry-agent/gantry/host/internal/registry"
+	"github.com/gantry-agent/gantry/host/internal/role"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/host/internal/turn"
 	"github.com/gantry-agent/gantry/sdk/contract"
@@ -85,7 +86,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	plan.Started.ContextWindow = model.Row.ContextWindow
 	h.plugins.WarmTools() // they start while the model thinks
 	late, err := r.awaitSources(ctx)
-	plan.Notices = slices.Concat(plan.Notices, late, r.rulesNotices(), r.pluginWarnings(), r.hiddenTools())
+	plan.Notices = slices.Concat(plan.Notices, late, r.rulesNotices(), r.roleNotices(), r.pluginWarnings(), r.hiddenTools())
 	if err != nil {
 		return plan, err
 	}
@@ -132,7 +133,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		Compaction: turn.Compaction{
 			Limit: h.opts.Config.History.CompactAtTokens, Body: h.opts.Config.History.CompactNew, Prompt: h.opts.Config.History.CompactPrompt,
 		},
-		Limits: turn.Limits{Samplings: int(h.opts.Config.Limits.Samplings), Time: h.opts.Config.Limits.TurnTime, BusyWait: h.opts.Config.Limits.BusyWait},
+		Limits: turn.Limits{Samplings: r.samplings(), Time: h.opts.Config.Limits.TurnTime, BusyWait: h.opts.Config.Limits.BusyWait},
 	}
 	return plan, nil
 }
@@ -149,11 +150,17 @@ func (r *running) access(set event.Settings) event.TurnStarted {
 	return r.boundAgent(out)
 }
 
+// samplings returns how many requests a turn may make; 0: any number.
+func (r *running) samplings() int {
+	_, b := r.bounds()
+	return role.Meet(b, event.Bounds{Samplings: int(r.host.opts.Config.Limits.Samplings)}).Samplings
+}
+
 // granter returns what says what the processes of the thread's calls may do.
 func (r *running) granter() grants.Granter {
 	h := r.host
 	return grants.Granter{
-		Launcher: h.launcher, Config: h.opts.Config, Home: h.opts.Home, Environ: h.opts.Environ, Held: held(h),
+		Launcher: h.launcher, Config: h.opts.Config, Home: h.opts.Home, Environ: h.opts.Environ, Held: held(h), Bounds: r.bounds,
 		Tmp: func() (string, error) { return h.scratch.Thread(r.thread.ID()) },
 	}
 }

@@ -521,6 +521,22 @@ func (s *Snapshot) ModelTools(row llm.ModelRow) []llm.Tool {
 	return out
 }
 
+// Only returns the catalogue without the tools that keep rejects.
+func (s *Snapshot) Only(keep func(*Entry) bool) *Snapshot {
+	out := &Snapshot{byName: map[key]*Entry{}, Collisions: s.Collisions, said: s.said}
+	for _, e := range s.entries {
+		if keep(e) {
+			out.entries = append(out.entries, e)
+		}
+	}
+	for k, e := range s.byName {
+		if keep(e) {
+			out.byName[k] = e
+		}
+	}
+	return out
+}
+
 // CodeOnly returns the catalogue in which tools that code can call are called only by code.
 func (s *Snapshot) CodeOnly() *Snapshot {
 	out := &Snapshot{byName: map[key]*Entry{}, base: s, entries: slices.Clone(s.entries), Collisions: s.Collisions, said: s.said}

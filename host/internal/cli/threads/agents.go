@@ -20,11 +20,11 @@ import (
 
 func (a *app) agentsCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "agents", Short: "List, show, tell and stop the agents that a thread has spawned",
+		Use: "agents", Short: "List, show, tell and stop the agents that a thread has spawned, and list their roles",
 		Long: "agents works with the agents that the model of a thread has spawned. THREAD is the thread that you talk with, and AGENT the path of\n" +
 			"one of its agents, such as /root/helper or helper.",
 	}
-	cmd.AddCommand(a.agentsList(), a.agentsShow(), a.agentsTell(), a.agentsStop())
+	cmd.AddCommand(a.agentsList(), a.agentsShow(), a.agentsTell(), a.agentsStop(), agentsRoles(a))
 	return cmd
 }
 

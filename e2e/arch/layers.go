@@ -24,7 +24,7 @@ var Rows = [][]string{
 	{"threadsocket"},
 	{"branch", "review", "guardian", "usershell", "workbench"},
 	{"child", "features", "pluginthread", "view"},
-	{"agent"},
+	{"agent", "goal"},
 	{"thread"},
 	{"queue"},
 	{"turn"},

@@ -23,6 +23,20 @@ func IsAgentsStopped(m llm.Message) bool {
 	return m.Role != llm.RoleAssistant && strings.HasPrefix(m.Text(), "<"+AgentsStopped+">")
 }
 
+// goalOpen and goalClose surround the message with which a thread continues by itself towards its goal; codex-compatible.
+const (
+	goalOpen  = `<codex_internal_context source="goal">`
+	goalClose = "</codex_internal_context>"
+)
+
+// GoalContinued returns the text of such a message.
+func GoalContinued(text string) string { return goalOpen + "\n" + text + "\n" + goalClose }
+
+// IsGoalContinued reports whether a message is one.
+func IsGoalContinued(m llm.Message) bool {
+	return m.Role == llm.RoleUser && strings.HasPrefix(m.Text(), goalOpen)
+}
+
 // RecordLost is the element around the message that part of the conversation's record is lost.
 const RecordLost = "record_lost"
 
@@ -68,6 +82,8 @@ func isMarked(text string) bool {
 		return strings.HasSuffix(tail, "</instructions>")
 	case strings.HasPrefix(head, `<hook_prompt hook_run_id="`):
 		return strings.HasSuffix(tail, "</hook_prompt>")
+	case strings.HasPrefix(head, goalOpen):
+		return strings.HasSuffix(tail, goalClose)
 	case strings.HasPrefix(head, "<external_"):
 		key, _, ok := strings.Cut(text[len("<external_"):], ">")
 		return ok && strings.HasSuffix(strings.ToLower(text), "</external_"+strings.ToLower(key)+">")

@@ -60,6 +60,7 @@ type Conditions struct {
 	AdditionalPermissions bool               // setting: permissions may be requested
 	GranularPermissions   bool               // setting of the granular approval policy: such requests are put to a person
 	Plan                  bool               // setting: models show their plans
+	Goals                 bool               // the thread may have a goal
 	Others                *registry.Snapshot // the tools of plugins; set by [Table.Extend]
 	Model                 llm.ModelRow       // zero until the tools are declared to a model
 }

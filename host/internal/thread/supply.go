@@ -31,19 +31,10 @@ type Lasting interface {
 var ErrNoInput = errors.New("the input is not waiting any more")
 
 // Amend changes the state of a feature: decide returns the data of an [event.FeatureChanged] for the current state. Between the two,
-// nothing else changes it with Amend, and no turn begins with its input. When Amend returns without an error, the change survives a
-// restart of the host. Data nil: nothing is published.
-func (t *Thread) Amend(ctx context.Context, feature string, decide func(state json.RawMessage) (data json.RawMessage, err error)) error {
-	if err := t.Opened(ctx); err != nil {
-		return err
-	}
-	seq, err := t.amending.amend(ctx, func() (uint64, error) {
-		data, err := decide(t.Feature(feature))
-		if err != nil || data == nil {
-			return 0, err
-		}
-		return t.bus.Publish(ctx, "", event.FeatureChanged{Feature: feature, Data: data})
-	})
+// nothing else changes it with Amend or [Revise], and no turn begins with its input. When Amend returns without an error, the change survives
+// a restart of the host. Data nil: nothing is published. id is the turn for which it is done; empty: none.
+func (t *Thread) Amend(ctx context.Context, id event.TurnID, feature string, decide func(state json.RawMessage) (data json.RawMessage, err error)) error {
+	seq, err := revise(ctx, t, id, feature, decide)
 	if err != nil || seq == 0 {
 		return err
 	}
@@ -51,6 +42,25 @@ func (t *Thread) Amend(ctx context.Context, feature string, decide func(state js
 	err = t.bus.Barrier(ctx, seq)
 	crashpoint.At(crashpoint.InputDurable, "")
 	return err
+}
+
+// Revise is [Thread.Amend] for a change that need not survive a crash of the host.
+func Revise(ctx context.Context, t *Thread, id event.TurnID, feature string, decide func(state json.RawMessage) (data json.RawMessage, err error)) error {
+	_, err := revise(ctx, t, id, feature, decide)
+	return err
+}
+
+func revise(ctx context.Context, t *Thread, id event.TurnID, feature string, decide func(state json.RawMessage) (json.RawMessage, error)) (uint64, error) {
+	if err := t.Opened(ctx); err != nil {
+		return 0, err
+	}
+	return t.amending.amend(ctx, func() (uint64, error) {
+		data, err := decide(t.Feature(feature))
+		if err != nil || data == nil {
+			return 0, err
+		}
+		return t.bus.Publish(ctx, id, event.FeatureChanged{Feature: feature, Data: data})
+	})
 }
 
 // Supply begins a turn with input that a [Supplier] has: the one whose item has the ID, or the first one if id is empty. It returns

@@ -22,7 +22,7 @@ import (
 func enqueue(t *testing.T, th *Thread, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
-		err := th.Amend(t.Context(), queue.ID, func(state json.RawMessage) (data json.RawMessage, err error) {
+		err := th.Amend(t.Context(), "", queue.ID, func(state json.RawMessage) (data json.RawMessage, err error) {
 			_, data, err = queue.Decide(state, queue.Change{Op: queue.Add, Entry: &queue.Entry{ID: event.ItemID("item " + text), Parts: input(text).Input.Parts}})
 			return data, err
 		})
@@ -173,7 +173,7 @@ func TestAnEntryIsNotChangedAfterItHasBegun(t *testing.T) {
 			t.Fatal(err)
 		}
 		racing.Go(func() {
-			changed = th.Amend(t.Context(), queue.ID, func(state json.RawMessage) (data json.RawMessage, err error) {
+			changed = th.Amend(t.Context(), "", queue.ID, func(state json.RawMessage) (data json.RawMessage, err error) {
 				_, data, err = queue.Decide(state, queue.Change{Op: queue.Update, Entry: &queue.Entry{ID: "item old", Parts: input("new").Input.Parts}})
 				return data, err
 			})

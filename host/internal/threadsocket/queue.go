@@ -66,7 +66,7 @@ func DecideQueue(state func(feature string) json.RawMessage, c queue.Change) (af
 
 // ChangeQueue changes the queue of a running thread and returns it; see [DecideQueue].
 func ChangeQueue(ctx context.Context, t *thread.Thread, c queue.Change) (after []queue.Entry, err error) {
-	err = t.Amend(ctx, queue.ID, func(json.RawMessage) (data json.RawMessage, err error) {
+	err = t.Amend(ctx, "", queue.ID, func(json.RawMessage) (data json.RawMessage, err error) {
 		after, data, err = DecideQueue(t.Feature, c)
 		return data, err
 	})

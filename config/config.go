@@ -81,6 +81,7 @@ type Config struct {
 	Codemode     Codemode
 	Agents       Agents
 	Interaction  Interaction
+	Goals        Goals
 	Instructions Instructions
 	Review       Review
 	Hooks        Hooks

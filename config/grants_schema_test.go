@@ -15,7 +15,9 @@ var ungranted = "default_model limits.* budget.* history.* instructions.* review
 	// An agent can do only what the agent that spawns it may do. Their number bounds what they cost.
 	"agents.* agents.budget.* agent.* agent.sandbox.* agent.budget.* agent.limits.* " +
 	// These tools do nothing but address the user.
-	"interaction.*"
+	"interaction.* " +
+	// A thread that continues by itself does nothing that a turn of its user could not do.
+	"goals.*"
 
 // A setting is either judged or known to be harmless: a new one must not slip through.
 func TestEverySettingIsJudged(t *testing.T) {

@@ -6,3 +6,13 @@ type Interaction struct {
 }
 
 func interaction(b block) Interaction { return Interaction{Plan: b.flag("plan", true)} }
+
+// Goals configures the goals of threads.
+type Goals struct {
+	Enabled   bool
+	MaxTokens int64 // of a goal; 0: unlimited
+}
+
+func goals(b block) Goals {
+	return Goals{Enabled: b.flag("enabled", true), MaxTokens: b.integer("max_tokens")}
+}

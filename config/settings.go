@@ -96,6 +96,7 @@ func (l *loader) decode(root *node) *Config {
 		c.Sandbox.DenyWrite = append(c.Sandbox.DenyWrite, glob.Quote(folder))
 	}
 	c.Interaction = interaction(sub(b, schema.BlockInteraction))
+	c.Goals = goals(sub(b, schema.BlockGoals))
 
 	instructions := sub(b, schema.BlockInstructions)
 	c.Instructions = Instructions{

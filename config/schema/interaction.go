@@ -9,3 +9,15 @@ func interaction() *Block {
 		},
 	}
 }
+
+// goals describes the block of the goals of threads.
+func goals() *Block {
+	return &Block{
+		Name: BlockGoals, Doc: "Goals of threads, towards which a thread continues by itself.",
+		Attributes: []Attribute{
+			{Name: "enabled", Kind: Bool, Default: "true", Doc: "Threads can have goals, and models are offered `get_goal`, `create_goal` and `update_goal`."},
+			{Name: "max_tokens", Kind: Integer, Default: "0", Doc: "The most tokens that may be used for a goal: input that was not cached, and output. It is also the budget " +
+				"of goals that are set without one. 0: unlimited."},
+		},
+	}
+}

@@ -21,6 +21,7 @@ const (
 	BlockAgent        = "agent"
 	BlockAgents       = "agents"
 	BlockInteraction  = "interaction"
+	BlockGoals        = "goals"
 	BlockReview       = "review"
 	BlockGuardian     = "guardian"
 	BlockHooks        = "hooks"
@@ -268,6 +269,7 @@ func settings() *Block {
 				},
 			},
 			interaction(),
+			goals(),
 			{
 				Name: BlockAgents, Doc: "Agents that a model spawns: threads of their own that work for it in the same folder, with at most its rights.",
 				Attributes: []Attribute{

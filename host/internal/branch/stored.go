@@ -49,10 +49,10 @@ func Archive(ctx context.Context, s *store.Store, id event.ThreadID, archive boo
 	return changed && err == nil, err
 }
 
-// Amend is [thread.Thread.Amend] for a thread that is not running. decide gets the states of all features. An archived thread is not
+// Amend is [thread.Thread.Amend] for a thread that is not running. decide gets the state of the thread. An archived thread is not
 // changed: the error is an [*ArchivedError].
 func Amend(ctx context.Context, s *store.Store, id event.ThreadID, feature string,
-	decide func(state func(feature string) json.RawMessage) (data json.RawMessage, err error),
+	decide func(thread.State) (data json.RawMessage, err error),
 ) error {
 	return appendOne(ctx, s, id, func() (event.Body, error) {
 		info, err := s.Thread(ctx, string(id))
@@ -66,7 +66,7 @@ func Amend(ctx context.Context, s *store.Store, id event.ThreadID, feature strin
 		if err != nil {
 			return nil, err
 		}
-		data, err := decide(func(feature string) json.RawMessage { return state.Features[feature] })
+		data, err := decide(state)
 		if err != nil || data == nil {
 			return nil, err
 		}

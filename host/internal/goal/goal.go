@@ -14,7 +14,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/google/uuid"
 )
@@ -120,6 +119,9 @@ type Change struct {
 // ErrNone says that a thread has no goal to change.
 var ErrNone = errors.New("the thread has no goal")
 
+// ErrOff says that a thread can't have a goal.
+var ErrOff = &InvalidError{"this thread can't have a goal", "goals are for stored threads of a user, unless goals.enabled is false"}
+
 // InvalidError says why a change is not possible.
 type InvalidError struct{ Message, Next string }
 
@@ -220,7 +222,7 @@ func decide(s *state, c Change, due charge, most int64) (recorded, error) {
 	case c.Clear:
 		return recorded{Kind: cleared, Goal: s.ID, Charge: due}, nil
 	case c.New && !over:
-		return recorded{}, hint.New("the thread has a goal that is not complete", "complete it with update_goal first, or let the user replace it")
+		return recorded{}, &InvalidError{"the thread has a goal that is not complete", "complete it with update_goal first, or let the user replace it"}
 	case c.Objective == nil && s == nil:
 		return recorded{}, ErrNone
 	case c.Objective != nil && over:

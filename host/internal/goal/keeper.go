@@ -57,6 +57,13 @@ func (k *Keeper) Close() {
 	k.stop()
 }
 
+// Pending reports whether a turn is about to begin by itself.
+func (k *Keeper) Pending() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.mu.timer != nil || k.mu.awaiting
+}
+
 // stop forgets that a turn is to begin by itself.
 func (k *Keeper) stop() {
 	k.mu.Lock()

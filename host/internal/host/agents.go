@@ -45,6 +45,7 @@ func openAgents(h *Host) {
 	if c.Tools != schema.AgentsNone {
 		h.tools = slices.Concat(h.tools, h.agents.Table())
 	}
+	h.tools = slices.Concat(h.tools, goalTools(h))
 }
 
 // rolesOf returns the roles that the agents of the host can have: those of the configuration, and of files.

@@ -50,8 +50,10 @@ func (h *Host) Prepare(ctx context.Context, p PrepareParams) (*Prepared, error) 
 	if o.blank {
 		p.Submission.Input.Parts = []llm.Part{&llm.Text{Text: "(nothing yet)"}} // a turn needs input; Stream removes it again
 	}
+	keep := withGoal(h, &cfg, child.Role{})
 	t := thread.New(cfg)
 	o.running = newRunning(h, t, child.Role{}, cfg.State.ContextState)
+	keep(o.running)
 	o.running.offer(t.Started().Tools)
 	h.mu.Lock()
 	h.mu.threads[cfg.ID] = o.running

@@ -10,6 +10,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/child"
 	"github.com/gantry-agent/gantry/host/internal/codemode"
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/goal"
 	"github.com/gantry-agent/gantry/host/internal/grants"
 	"github.com/gantry-agent/gantry/host/internal/hook"
 	"github.com/gantry-agent/gantry/host/internal/hosttool"
@@ -46,6 +47,7 @@ type running struct {
 	outputs scratch.Outputs
 	tools   *hosttool.Client // that clients implement
 	code    *codemode.Thread // scripts; nil: no model is offered them
+	goal    *goal.Keeper     // nil: the thread can't have a goal
 	told    once.Set         // published warnings: by their text, or by a key for a file, a rule or the hooks
 
 	publishing sync.Mutex // held while states of sources are published

@@ -67,7 +67,7 @@ func (r *running) catalogue(t event.TurnStarted) func() *registry.Snapshot {
 	a := h.opts.Config.Approval
 	c := hosttool.Conditions{
 		Unattended: r.role.Unattended, Approval: policy.Approval(t.Approval), Sandbox: t.Sandbox, AdditionalPermissions: a.AdditionalPermissions,
-		GranularPermissions: a.Granular != nil && a.Granular.RequestPermissions, Plan: h.opts.Config.Interaction.Plan,
+		GranularPermissions: a.Granular != nil && a.Granular.RequestPermissions, Plan: h.opts.Config.Interaction.Plan, Goals: r.goal != nil,
 	}
 	mode := schema.CodemodeOff
 	if r.code != nil && !r.role.Unattended {

@@ -14,6 +14,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/crashpoint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/features"
+	"github.com/gantry-agent/gantry/host/internal/goal"
 	"github.com/gantry-agent/gantry/host/internal/hosttool"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/thread"
@@ -147,6 +148,7 @@ func (h *Host) run(cfg thread.Config, lock *store.ThreadLock, as child.Role) (*t
 	cfg.Budget = usage.Budget(h.opts.Config.Budget)
 	above := aboveAgent(h, &cfg, &as)
 	cfg.Features, cfg.QuestionTimeout = features.All(), h.opts.Config.Approval.Timeout
+	keep := withGoal(h, &cfg, as)
 	cfg.Sink, cfg.Engine, cfg.Observe, cfg.Logger = h.store, h, h.opts.Shared.Observe, h.log.Named("thread").With("thread", cfg.ID)
 	t := thread.New(cfg)
 	above(t)
@@ -155,6 +157,7 @@ func (h *Host) run(cfg thread.Config, lock *store.ThreadLock, as child.Role) (*t
 		return nil, errors.Join(err, lock.Release())
 	}
 	r := newRunning(h, t, as, cfg.State.ContextState)
+	keep(r)
 	r.offer(t.Started().Tools)
 	life, end := context.WithCancelCause(h.life)
 	r.end, r.over, r.starting = end, make(chan struct{}), true
@@ -173,6 +176,9 @@ func (h *Host) run(cfg thread.Config, lock *store.ThreadLock, as child.Role) (*t
 		r.plugins.Begin(ctx)
 		if err := t.Run(ctx); err != nil && ctx.Err() == nil {
 			h.log.Error("thread ended", "thread", cfg.ID, "err", err)
+		}
+		if r.goal != nil {
+			r.goal.Close()
 		}
 		if h.guardian != nil {
 			h.guardian.End(t.ID())
@@ -243,6 +249,7 @@ func (h *Host) reachable(t *thread.Thread) threadsocket.Thread {
 		},
 		Committed: func(ctx context.Context, seq uint64) error { return h.store.AwaitCommit(ctx, t.ID(), seq) },
 		Library:   h.library, Shell: h.shell, Reviewer: h.reviewer, Plugins: h.plugins,
+		Goal:     func() (*goal.Keeper, error) { return GoalOf(h, t.ID()) },
 		CallTool: func(ctx context.Context, c ToolCall) (ToolResult, error) { return CallTool(ctx, h, t, c, false) },
 	}
 }

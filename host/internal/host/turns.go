@@ -11,6 +11,7 @@ import (
 	"github.com/gantry-agent/gantry/config/diag"
 	"github.com/gantry-agent/gantry/host/internal/checkpoint"
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/goal"
 	"github.com/gantry-agent/gantry/host/internal/grants"
 	"github.com/gantry-agent/gantry/host/internal/history"
 	"github.com/gantry-agent/gantry/host/internal/hook"
@@ -36,6 +37,10 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	plan.Participants = []turn.Participant{clientContext{r}} // needed even if the turn can't run, because its input is kept
 	if err := r.awaitAgents(ctx); err != nil {
 		return plan, err
+	}
+	var pursuit *goal.InTurn
+	if r.goal != nil {
+		pursuit = r.goal.Turn(id)
 	}
 	start, set := t.Started(), in.Change.With(t.Settings())
 	has := t.Model()
@@ -118,6 +123,9 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	h.agents.Began(t.ID())
 	if r.code != nil {
 		participants = append(participants, r.code)
+	}
+	if pursuit != nil {
+		participants = append(participants, pursuit)
 	}
 	if plan.Changed != nil {
 		participants = append(participants, modelset.Previous{Set: h.models, Thread: t.ID(), Model: has, Request: common})

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/branch"
 	"github.com/gantry-agent/gantry/host/internal/checkpoint"
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/goal"
 	"github.com/gantry-agent/gantry/host/internal/queue"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/thread"
@@ -362,8 +364,44 @@ func (e Editor) ChangeQueue(ctx context.Context, id event.ThreadID, c QueueChang
 		after, err = r.changeQueue(ctx, c)
 		return err
 	}, stored: func(s *store.Store) error {
-		return branch.Amend(ctx, s, id, queue.ID, func(state func(feature string) json.RawMessage) (data json.RawMessage, err error) {
-			after, data, err = threadsocket.DecideQueue(state, c)
+		return branch.Amend(ctx, s, id, queue.ID, func(state thread.State) (data json.RawMessage, err error) {
+			after, data, err = threadsocket.DecideQueue(func(feature string) json.RawMessage { return state.Features[feature] }, c)
+			return data, err
+		})
+	}})
+	return after, err
+}
+
+// Goal returns the goal of a thread; nil: it has none.
+func (e Editor) Goal(ctx context.Context, id event.ThreadID) (g *Goal, err error) {
+	err = e.change(ctx, id, edit{running: func(r runner) (err error) {
+		g, err = r.goal(ctx)
+		return err
+	}, stored: func(s *store.Store) error {
+		state, err := branch.Resume(ctx, s, id)
+		g = goal.Of(state.Features[goal.FeatureID])
+		return err
+	}})
+	return g, err
+}
+
+// ChangeGoal changes the goal of a thread and returns it; nil: it has none. The change survives a crash of the process. A thread that is
+// loaded and idle works on an active goal at once. One that was not loaded works on it after its next turn. Without a goal to change, the
+// error has the code [NotFound].
+func (e Editor) ChangeGoal(ctx context.Context, id event.ThreadID, c GoalChange) (after *Goal, err error) {
+	err = e.change(ctx, id, edit{running: func(r runner) (err error) {
+		after, err = r.changeGoal(ctx, c)
+		return err
+	}, stored: func(s *store.Store) error {
+		return branch.Amend(ctx, s, id, goal.FeatureID, func(state thread.State) (data json.RawMessage, err error) {
+			cfg, err := e.hub.Configuration(ctx, Workspace{Dir: cmp.Or(state.Settings.Cwd, state.Start.Cwd)})
+			if err != nil {
+				return nil, err
+			}
+			if !cfg.Goals.Enabled || state.Start.Parent != "" {
+				return nil, goal.ErrOff
+			}
+			data, after, err = goal.ChangeStored(state.Features[goal.FeatureID], state.Usage, c, cfg.Goals.MaxTokens)
 			return data, err
 		})
 	}})

@@ -13,7 +13,7 @@ type Code string
 
 // The codes.
 const (
-	NotFound     Code = "not_found" // a thread, an artifact, a setting, a queued submission or a command of a plugin
+	NotFound     Code = "not_found" // a thread, an artifact, a setting, a goal, a queued submission or a command of a plugin
 	Locked       Code = "locked"    // another process runs the thread, and can't be reached
 	IsArchived   Code = "archived"  // the thread is archived
 	Damaged      Code = "damaged"   // the stored data of a thread or an artifact

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/goal"
+	"github.com/gantry-agent/gantry/host/internal/host"
 	"github.com/gantry-agent/gantry/host/internal/queue"
 	"github.com/gantry-agent/gantry/host/internal/threadsocket"
 	"github.com/gantry-agent/gantry/host/internal/turn"
@@ -133,4 +135,61 @@ func (r *relay) changeQueue(ctx context.Context, c QueueChange) ([]Queued, error
 func (r *relay) startQueued(ctx context.Context, id event.ItemID) (Accepted, error) {
 	a, err := r.client.StartQueued(ctx, threadsocket.QueueStartParams{ID: id})
 	return Accepted{Turn: a.Turn}, r.asked(err)
+}
+
+// Statuses of goals that front ends set.
+const (
+	GoalActive = goal.Active
+	GoalPaused = goal.Paused
+	// GoalComplete is what a model has reached.
+	GoalComplete = goal.Complete
+)
+
+// Goal returns the goal of the thread; nil: it has none.
+func (t *Thread) Goal(ctx context.Context) (*Goal, error) {
+	r, err := t.current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return r.goal(ctx)
+}
+
+// ChangeGoal changes the goal of the thread and returns it; nil: it has none. See [Editor.ChangeGoal].
+func (t *Thread) ChangeGoal(ctx context.Context, c GoalChange) (*Goal, error) {
+	r, err := t.current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return r.changeGoal(ctx, c)
+}
+
+func (l *local) goal(ctx context.Context) (*Goal, error) {
+	k, err := host.GoalOf(l.space.host, l.thread.ID())
+	if err != nil {
+		return nil, err
+	}
+	return k.Goal(ctx, "")
+}
+
+func (l *local) changeGoal(ctx context.Context, c GoalChange) (*Goal, error) {
+	done, err := l.use()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	k, err := host.GoalOf(l.space.host, l.thread.ID())
+	if err != nil {
+		return nil, err
+	}
+	return k.Change(ctx, "", c)
+}
+
+func (r *relay) goal(ctx context.Context) (*Goal, error) {
+	g, err := r.client.Goal(ctx)
+	return g, r.asked(err)
+}
+
+func (r *relay) changeGoal(ctx context.Context, c GoalChange) (*Goal, error) {
+	g, err := r.client.ChangeGoal(ctx, c)
+	return g, r.asked(err)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/goal"
 	"github.com/gantry-agent/gantry/host/internal/host"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/queue"
@@ -41,6 +42,9 @@ type (
 	// Queued is input that waits for a turn of its own, and QueueChange a change of such input.
 	Queued      = queue.Entry
 	QueueChange = queue.Change
+	// Goal is what a thread is to reach, and GoalChange a change of it.
+	Goal       = goal.Goal
+	GoalChange = goal.Change
 	// Adjustment changes the settings of a running turn. Empty fields change nothing.
 	Adjustment = turn.Adjustment
 	// PluginStatus is the status of a plugin of the host that runs a thread.
@@ -165,6 +169,8 @@ type runner interface {
 	queued(ctx context.Context) ([]Queued, error)
 	changeQueue(ctx context.Context, c QueueChange) ([]Queued, error)
 	startQueued(ctx context.Context, id event.ItemID) (Accepted, error)
+	goal(ctx context.Context) (*Goal, error)
+	changeGoal(ctx context.Context, c GoalChange) (*Goal, error)
 	remote() bool
 	ephemeral() bool
 }

@@ -108,7 +108,7 @@ func (h *Hub) unused(now time.Time) (threads []*local, spaces []*space, next tim
 
 // unloadIfIdle unloads a thread unless a turn has started in the meantime, for example by mail, or its agents are at work.
 func (h *Hub) unloadIfIdle(l *local) {
-	if err := l.thread.CheckIdle(context.WithoutCancel(h.life)); err != nil || host.AgentsAtWork(l.space.host, l.thread.ID()) {
+	if err := l.thread.CheckIdle(context.WithoutCancel(h.life)); err != nil || host.Continues(l.space.host, l.thread.ID()) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		if l.st.unloading != nil {

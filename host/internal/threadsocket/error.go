@@ -8,6 +8,7 @@ import (
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/approval"
 	"github.com/gantry-agent/gantry/host/internal/branch"
+	"github.com/gantry-agent/gantry/host/internal/goal"
 	"github.com/gantry-agent/gantry/host/internal/hosttool"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/queue"
@@ -22,7 +23,7 @@ type Code string
 
 // Codes.
 const (
-	NotFound Code = "not_found" // a thread, an artifact, a setting, a queued submission or a command of a plugin
+	NotFound Code = "not_found" // a thread, an artifact, a setting, a goal, a queued submission or a command of a plugin
 	Locked   Code = "locked"    // another process runs the thread
 	Archived Code = "archived"
 	Damaged  Code = "damaged" // the stored data of a thread or artifact
@@ -118,7 +119,7 @@ func CodeOf(err error) Code {
 		return Closed
 	case errors.Is(err, thread.ErrArchived):
 		return Archived
-	case is[*store.NotFoundError](err), is[*queue.GoneError](err), errors.Is(err, thread.ErrNoInput), errors.Is(err, ErrNoCommand):
+	case is[*store.NotFoundError](err), is[*queue.GoneError](err), errors.Is(err, thread.ErrNoInput), errors.Is(err, ErrNoCommand), errors.Is(err, goal.ErrNone):
 		return NotFound
 	case errors.Is(err, ErrNotConfirmed):
 		return NotConfirmed
@@ -128,7 +129,7 @@ func CodeOf(err error) Code {
 		return Archived
 	case is[*store.DamageError](err), is[*store.CorruptError](err):
 		return Damaged
-	case is[*queue.InvalidError](err), is[*hosttool.ClientToolError](err):
+	case is[*queue.InvalidError](err), is[*goal.InvalidError](err), is[*hosttool.ClientToolError](err):
 		return Invalid
 	case is[*undo.RefusedError](err):
 		return Refused

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/goal"
 	"github.com/gantry-agent/gantry/host/internal/proctree"
 	"github.com/gantry-agent/gantry/host/internal/review"
 	"github.com/gantry-agent/gantry/host/internal/thread"
@@ -34,6 +35,8 @@ type Thread struct {
 	Shell     *usershell.Shell
 	Reviewer  *review.Reviewer
 	Plugins   Plugins
+	// Goal returns what keeps the thread's goal.
+	Goal func() (*goal.Keeper, error)
 	// CallTool calls a tool in a turn of its own and returns when it has ended.
 	CallTool func(context.Context, ToolCall) (ToolResult, error)
 }

@@ -78,7 +78,7 @@ func (s *session) answer(ctx context.Context, r *rpc.Request) (any, error) {
 	switch r.Method {
 	case methodPing:
 		return struct{}{}, nil
-	case methodSubscribe, methodSettings, methodPlugins, methodProcesses, methodQueue:
+	case methodSubscribe, methodSettings, methodPlugins, methodProcesses, methodQueue, methodGoal:
 	default:
 		if s.launched {
 			s.server.log.Warn("a process that this host has started was refused", "method", r.Method)
@@ -179,6 +179,10 @@ func (s *session) ask(ctx context.Context, t *served, r *rpc.Request) (any, erro
 		return call(ctx, r, t.changeQueue)
 	case methodQueueStart:
 		return call(ctx, r, t.startQueued)
+	case methodGoal:
+		return t.goal(ctx)
+	case methodGoalChange:
+		return call(ctx, r, t.changeGoal)
 	case methodUndo:
 		return call(ctx, r, t.undo)
 	}

@@ -2,9 +2,12 @@ package render
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
+	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/goal"
 )
 
 // collaboration is the namespace of the tools by which agents work with each other.
@@ -42,4 +45,17 @@ func (j *jsonl) activity(it event.Item) {
 	if it.Type == event.ItemAgentActivity && it.Agent != nil && it.Call != "" {
 		j.agents[it.Call] = it.Agent.Thread
 	}
+}
+
+// Goal says in one line how far the work on a goal is.
+func Goal(g goal.Goal) string {
+	used := fmt.Sprintf("%d tokens", g.Tokens)
+	if g.Budget > 0 {
+		used = fmt.Sprintf("%d of %d tokens", g.Tokens, g.Budget)
+	}
+	line := fmt.Sprintf("goal: %s after %v and %s", g.Status, time.Duration(g.Seconds)*time.Second, used)
+	if g.Reason != "" {
+		line += ": " + OneLine(g.Reason, 200)
+	}
+	return line
 }

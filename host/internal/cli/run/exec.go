@@ -29,7 +29,9 @@ type execFlags struct {
 	moves       bool   // move the thread to the folder of --cd
 	dir         string
 	verbose     bool
-	replay      bool // no requests are sent, so no key is needed
+	replay      bool   // no requests are sent, so no key is needed
+	goal        string // the thread works on it until it is reached; empty: one turn
+	goalTokens  int64
 	access      accessFlags
 	codex       codexFlags
 }
@@ -43,6 +45,7 @@ func (a *app) execCommand() *cobra.Command {
 		Long: "exec starts a thread with the task and waits until the turn ends. Progress is written to standard error, the last message\n" +
 			"to standard output. Without a TASK, or with -, the task is read from standard input; if there are both, piped input is\n" +
 			"added to the task.\n\n" +
+			"With --goal there is no task: turns begin one after the other until the goal is complete or blocked, or its budget is used up.\n\n" +
 			"Press Ctrl-C once to interrupt the turn, twice to exit. Exit status: 0 the turn completed; 1 it failed or was\n" +
 			"interrupted, or could not start; 2 the command line is invalid. After SIGTERM, gantry cleans up and ends by that signal.\n\n" +
 			"exec also accepts the options that scripts and SDKs pass to codex's exec.",
@@ -52,7 +55,7 @@ func (a *app) execCommand() *cobra.Command {
 			if err := a.understand(&f); err != nil {
 				return err
 			}
-			prompt, err := a.readPrompt(args)
+			prompt, err := a.taskOrGoal(f, args)
 			if err != nil {
 				return err
 			}
@@ -65,9 +68,27 @@ func (a *app) execCommand() *cobra.Command {
 		},
 	}
 	f.register(cmd)
+	cmd.Flags().StringVar(&f.goal, "goal", "", "work towards the goal `TEXT` instead of on a task")
+	cmd.Flags().Int64Var(&f.goalTokens, "goal-tokens", 0, "let the goal use at most `N` tokens; 0: unlimited, or goals.max_tokens")
+	console.Exclusive(cmd, "goal", "output-schema")
+	console.Exclusive(cmd, "goal", "image")
+	console.Exclusive(cmd, "goal", "ephemeral")
 	tape.register(cmd)
 	cmd.AddCommand(a.resumeCommand(), a.forkCommand())
 	return cmd
+}
+
+// taskOrGoal returns the task; with a goal there is none.
+func (a *app) taskOrGoal(f execFlags, args []string) (string, error) {
+	switch {
+	case f.goal == "" && f.goalTokens != 0:
+		return "", console.UsageError{Text: "--goal-tokens without --goal", Next: "specify the goal"}
+	case f.goal == "":
+		return a.readPrompt(args)
+	case len(args) > 0:
+		return "", console.UsageError{Text: "both a task and --goal", Next: "say everything in the goal"}
+	}
+	return "", nil
 }
 
 // registerOutput adds the flags that select how events are shown.
@@ -121,7 +142,7 @@ func (a *app) exec(ctx context.Context, f execFlags, prompt string, open func(co
 	}
 	w := hub.Workspace{Dir: cwd, WritableRoots: f.access.folders, Ephemeral: f.ephemeral}
 	h, err := a.OpenHub(ctx, console.HubOptions{
-		Dir: cwd, Ephemeral: f.ephemeral, OneTurn: true, Keyless: f.replay, TrustHooks: f.access.hooks, Override: f.codex.override(),
+		Dir: cwd, Ephemeral: f.ephemeral, OneTurn: f.goal == "", Keyless: f.replay, TrustHooks: f.access.hooks, Override: f.codex.override(),
 	})
 	if err != nil {
 		return a.orEphemeral(err)
@@ -144,9 +165,18 @@ func (a *app) exec(ctx context.Context, f execFlags, prompt string, open func(co
 	if err != nil {
 		return err
 	}
-	ended, err := a.runTurn(ctx, t, output{view: a.view(f, asks), asks: asks}, submit(sub))
+	first := submit(sub)
+	if f.goal != "" {
+		first = pursue(f.goal, f.goalTokens)
+	}
+	ended, err := a.runTurn(ctx, t, output{view: a.view(f, asks), asks: asks, goal: f.goal != ""}, first)
 	if err != nil {
 		return err
+	}
+	if f.goal != "" {
+		if err := a.reached(ctx, t); err != nil {
+			return err
+		}
 	}
 	if ended.Status != event.TurnCompleted {
 		return console.ErrTurn

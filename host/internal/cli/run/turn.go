@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gantry-agent/gantry/config/hint"
+	"github.com/gantry-agent/gantry/host/internal/cli/console"
 	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/hub"
@@ -33,6 +34,34 @@ func submit(sub hub.Submission) begin {
 	}
 }
 
+// pursue gives the thread a goal, on which it begins to work.
+func pursue(objective string, tokens int64) begin {
+	return func(ctx context.Context, t *hub.Thread) (begun, error) {
+		c := hub.GoalChange{Objective: &objective}
+		if tokens != 0 {
+			c.Budget = &tokens
+		}
+		_, err := t.ChangeGoal(ctx, c)
+		return begun{}, err
+	}
+}
+
+// reached says how the work on a goal has ended. It is an error if the goal is not complete.
+func (a *app) reached(ctx context.Context, t *hub.Thread) error {
+	g, err := t.Goal(ctx)
+	if err != nil {
+		return err
+	}
+	if g == nil { // somebody has cleared it
+		return nil
+	}
+	fmt.Fprintln(a.Stderr, render.Goal(*g))
+	if g.Status != hub.GoalComplete {
+		return console.ErrTurn
+	}
+	return nil
+}
+
 // typed starts what a user typed: a command after an exclamation mark, otherwise a task.
 func typed(line string) begin {
 	command, ok := strings.CutPrefix(line, "!")
@@ -53,6 +82,7 @@ func typed(line string) begin {
 type output struct {
 	view render.View
 	asks *asks // nil: questions are only shown
+	goal bool  // show turns until the thread's goal is not active any more, or one does not complete
 	all  bool  // of a thread in another process, show all events from the beginning, not only the turn that was started
 }
 
@@ -108,6 +138,16 @@ func (a *app) runTurn(ctx context.Context, t *hub.Thread, o output, first begin)
 				return commandEnded(b.Item), nil
 			}
 		case event.TurnEnded:
+			if o.goal {
+				g, err := t.Goal(ctx)
+				if err != nil {
+					return end, err
+				}
+				if g != nil && g.Status == hub.GoalActive && b.Status == event.TurnCompleted {
+					continue
+				}
+				return b, o.view.Ended(b)
+			}
 			switch {
 			case replaced != nil:
 				return *replaced, o.view.Ended(*replaced)

@@ -230,7 +230,7 @@ text(ALL_TOOLS.some(t => t.name === "exec_command"))
 [[step]]
 do = [{ text = "done" }]
 `)
-	r.Config("codemode {\n  mode = \"only\"\n}\nagents {\n  tools = \"none\"\n}\n")
+	r.Config("codemode {\n  mode = \"only\"\n}\nagents {\n  tools = \"none\"\n}\ngoals {\n  enabled = false\n}\n")
 	r.OK("exec", "go")
 	var offered []string
 	for _, tool := range r.Last().Request.Tools {

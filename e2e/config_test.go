@@ -133,7 +133,7 @@ do = [{ text = "done" }]
 func TestConfigStartsWhereItWasTyped(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t, say)
-	r.Write("mine.hcl", "plugin \"shell\" {\n  enabled = false\n}\nagents {\n  tools = \"none\"\n}\n")
+	r.Write("mine.hcl", "plugin \"shell\" {\n  enabled = false\n}\nagents {\n  tools = \"none\"\n}\ngoals {\n  enabled = false\n}\n")
 	r.Write("elsewhere/file", "")
 	r.OK("exec", "-C", "elsewhere", "--config", "mine.hcl", "go")
 	if tools := r.Last().Offered(); slices.Contains(tools, "exec_command") {

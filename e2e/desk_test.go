@@ -37,7 +37,7 @@ const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QD
 // onlyDesk leaves a rig the tools of the desk and nothing else.
 func onlyDesk(t *testing.T, r *rig.Rig) {
 	t.Helper()
-	r.Config("plugin \"shell\" {\n  enabled = false\n}\nagents {\n  tools = \"none\"\n}\n")
+	r.Config("plugin \"shell\" {\n  enabled = false\n}\nagents {\n  tools = \"none\"\n}\ngoals {\n  enabled = false\n}\n")
 	addOdd(t, r, "desk", "desk", "")
 }
 

@@ -78,7 +78,7 @@ func TestToolsThatAreSearched(t *testing.T) {
 	)
 	r := rig.New(t, "")
 	useVendor(r, "openai-responses", s.URL)
-	r.Config("plugin \"shell\" {\n  enabled = false\n}\nagents {\n  tools = \"none\"\n}\n")
+	r.Config("plugin \"shell\" {\n  enabled = false\n}\nagents {\n  tools = \"none\"\n}\ngoals {\n  enabled = false\n}\n")
 	addOdd(t, r, "shelf", "shelf", "")
 	if res := r.OK("exec", "plan breakfast"); !strings.Contains(res.Stdout, "done") {
 		t.Errorf("stdout:\n%s", res.Stdout)

@@ -46,7 +46,7 @@ func TestAServiceThatRefusesAnEmptyListOfTools(t *testing.T) {
 	r := rig.New(t, "")
 	useVendor(r, "openai-chat", s.URL)
 	r.OK("exec", "work")
-	r.OK("resume", "--last", "-c", "plugin.shell.enabled=false", "-c", "approval.additional_permissions=false", "-c", "interaction.plan=false", "-c", "agents.tools=none", "and without tools?")
+	r.OK("resume", "--last", "-c", "plugin.shell.enabled=false", "-c", "approval.additional_permissions=false", "-c", "interaction.plan=false", "-c", "agents.tools=none", "-c", "goals.enabled=false", "and without tools?")
 	requests := s.Requests()
 	if len(requests) != 4 {
 		t.Fatalf("%d requests, want 4", len(requests))

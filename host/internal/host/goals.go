@@ -32,7 +32,7 @@ func withGoal(h *Host, cfg *thread.Config, as child.Role) func(*running) {
 	if cfg.Start != nil {
 		start = *cfg.Start
 	}
-	if !h.opts.Config.Goals.Enabled || h.opts.Ephemeral || as.Unattended || start.Parent != "" {
+	if !h.opts.Config.Goals.Enabled || start.Ephemeral || as.Unattended || start.Parent != "" {
 		return func(*running) {}
 	}
 	id := cfg.ID

@@ -18,9 +18,9 @@ import (
 	"gorm.io/gorm"
 )
 
-// DefaultBusyWait is how long a write waits for other processes before it fails as busy. Writes take less than a millisecond, so
-// after 5 s another process must be blocked inside one.
-const DefaultBusyWait = 5 * time.Second
+// DefaultBusyWait is how long a write waits for other processes before it fails as busy. Writes take about a millisecond, so even
+// behind hundreds of processes on a busy machine another one must be blocked inside a write after a minute.
+const DefaultBusyWait = time.Minute
 
 // Config describes the database to open.
 type Config struct {

@@ -260,12 +260,16 @@ func testWriteWaitsForAnothers(t *testing.T, newPlace func() place) {
 	if err := d.Write(ctx, database.Normal, insert(3)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("its context has ended: %v", err)
 	}
-	d.SetBusyWait(10 * time.Millisecond)
-	err := d.Write(t.Context(), database.Normal, insert(3))
+	cfg := p.config(migrations(1), "0.1")
+	cfg.BusyWait = 10 * time.Millisecond
+	impatient, err := database.Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = errors.Join(impatient.Write(t.Context(), database.Normal, insert(3)), impatient.Close())
 	if e, ok := errors.AsType[*database.Error](err); !ok || !database.IsBusy(err) || e.Op != "write" || e.Where != d.Where() || e.Next == "" {
 		t.Errorf("it has waited: %v", err)
 	}
-	d.SetBusyWait(time.Minute)
 	time.AfterFunc(20*time.Millisecond, func() { close(out) })
 	if err := d.Write(t.Context(), database.Full, insert(3)); err != nil {
 		t.Errorf("%v", err)

@@ -1,16 +1,9 @@
 package database
 
-import (
-	"time"
-
-	"gorm.io/gorm"
-)
+import "gorm.io/gorm"
 
 // SetMigrations makes d another program's.
 func (d *DB) SetMigrations(m []Migration) { d.cfg.Migrations = m }
-
-// SetBusyWait changes how long d waits.
-func (d *DB) SetBusyWait(wait time.Duration) { d.cfg.BusyWait = wait }
 
 // Upgrade is the transaction that brings the schema up to date.
 func (d *DB) Upgrade(tx *gorm.DB) error { return d.upgrade(tx) }

@@ -19,8 +19,8 @@ const (
 	Full   Durability = true
 )
 
-// While another process writes, a write is tried again after a random pause that grows with the time waited; no event signals the
-// end of the other write. SQLite's own busy handler soon waits 100 ms between two tries, so that one process can starve another:
+// A driver waits for the writes of other gantry processes in turn. If something else blocks a write, it is tried again after a random
+// pause that grows with the time waited, because no event signals the end of the other write. SQLite's own busy handler soon waits 100 ms between two tries, so that one process can starve another:
 // of two processes that write continuously, one waited up to 1.5 s with it, and up to 0.1 s with these pauses. A try costs 10 µs.
 const (
 	shortestPause = 50 * time.Microsecond

@@ -13,5 +13,9 @@ var errUnsupported = hint.New("locking files between processes is not supported 
 
 func tryLock(*os.File, bool) (bool, error) { return false, errUnsupported }
 
+func waitLock(*os.File) error { return errUnsupported }
+
+func unlock(*os.File) error { return errUnsupported }
+
 // Alive always returns false: it is not implemented for this system.
 func Alive(int) bool { return false }

@@ -29,6 +29,17 @@ func tryLock(f *os.File, exclusive bool) (bool, error) {
 	}
 }
 
+// waitLock locks the file exclusively, and waits for that.
+func waitLock(f *os.File) error {
+	for {
+		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+func unlock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_UN) }
+
 // Alive reports whether a process with this ID exists.
 func Alive(pid int) bool {
 	if pid <= 0 {

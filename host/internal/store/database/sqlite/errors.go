@@ -13,6 +13,9 @@ import (
 
 // Fault implements [database.Conn].
 func (c *conn) Fault(err error) (database.Fault, bool) {
+	if _, waited := errors.AsType[*queueError](err); waited {
+		return fault(sqlite3.SQLITE_BUSY), true
+	}
 	e, ok := errors.AsType[*gosqlite.Error](err)
 	if !ok {
 		return database.Fault{}, false

@@ -23,6 +23,7 @@ import (
 
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/store/database"
+	"github.com/gantry-agent/gantry/host/internal/store/flock"
 	"github.com/glebarez/sqlite"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
@@ -62,8 +63,9 @@ type conn struct {
 	pool     *sql.DB   // for writing; one connection
 	main     *sql.Conn // that connection
 	gorm     *gorm.DB
-	full     bool   // whether synchronous is set to FULL; used only by Try
-	only     string // additional parameters of connection strings for a read-only database
+	full     bool         // whether synchronous is set to FULL; used only by Try
+	queue    *flock.Queue // of the processes that write; nil: no order
+	only     string       // additional parameters of connection strings for a read-only database
 
 	reads struct {
 		sync.Mutex
@@ -87,6 +89,7 @@ func (Driver) Connect(ctx context.Context, cfg database.Config) (database.Conn, 
 		return nil, err
 	}
 	c := &conn{path: path, busyWait: cfg.BusyWait}
+	c.queue, _ = flock.OpenQueue(path) // where it can't be created, a write will say so
 	if err := c.connect(ctx, fresh); err != nil {
 		return nil, errors.Join(database.Explain(c, "open", err), c.Close())
 	}
@@ -259,6 +262,9 @@ func (c *conn) Close() error {
 	var errs []error
 	if pool != nil {
 		errs = append(errs, pool.Close())
+	}
+	if c.queue != nil {
+		errs = append(errs, c.queue.Close())
 	}
 	if c.main != nil {
 		errs = append(errs, c.main.Close())

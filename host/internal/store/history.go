@@ -148,7 +148,11 @@ func (h History) Items(ctx context.Context, f ItemFilter, w Window) ([]ItemInfo,
 		where("(items.id IN ? OR items.call_id <> '' AND items.call_id IN ?)", f.IDs, f.IDs)
 	}
 	if f.Said != "" {
-		where("items.last_seq IN (?)", matchingPassages(g, []string{f.Said}).Select("passages.seq").Where("passages.thread_id = ?", string(h.thread)))
+		m, err := newMatch(g, []string{f.Said})
+		if err != nil {
+			return nil, fmt.Errorf("list items: %w", h.store.db.Explain(err))
+		}
+		where("items.last_seq IN (?)", m.passages(g).Select("passages.seq").Where("passages.thread_id = ?", string(h.thread)))
 	}
 	if f.From > 0 {
 		where("items.first_seq >= ?", f.From)

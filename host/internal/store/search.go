@@ -52,11 +52,15 @@ func (s *Store) Search(ctx context.Context, query string, f Filter) ([]Hit, erro
 	if err != nil {
 		return nil, err
 	}
-	said, named := matchingPassages(g, words), g
+	m, err := newMatch(g, words)
+	if err != nil {
+		return nil, fmt.Errorf("search: %w", s.db.Explain(err))
+	}
+	said, named := m.passages(g), g
 	for _, w := range words {
 		named = named.Where(`LOWER(threads.name) LIKE ? ESCAPE '\'`, containsPattern(w))
 	}
-	q := f.where(g.Model(&threadRow{})).Where(g.Where("threads.id IN (?)", said.Session(&gorm.Session{}).Select("passages.thread_id")).Or(named)).
+	q := f.where(g.Model(&threadRow{})).Where(m.threads(g, said).Or(named)).
 		Order(f.order())
 	if f.Before != (Cursor{}) {
 		q = q.Where(f.after(), database.Nanos(f.Before.Updated), string(f.Before.ID))
@@ -108,21 +112,57 @@ func passagesOf(g *gorm.DB, infos []ThreadInfo, said *gorm.DB, words []string) (
 	return hits, nil
 }
 
-// matchingPassages selects the passages of turns that count in which all words stand.
-func matchingPassages(g *gorm.DB, words []string) *gorm.DB {
-	q := g.Model(&passageRow{}).Where(revertOfPassage + " = 0")
+// match is the condition that a passage contains words.
+type match struct {
+	indexed string   // the query for the index; empty: the index can't help
+	others  []string // words that the index can't find
+	common  bool     // the index finds so many passages that looking at each costs more than going through the threads in order
+}
+
+// commonMatches is the number of passages from which a match is common.
+const commonMatches = 500
+
+func newMatch(g *gorm.DB, words []string) (match, error) {
+	var m match
 	var indexed []string
 	for _, w := range words {
 		if g.Name() == "sqlite" && utf8.RuneCountInString(w) >= indexedRunes {
 			indexed = append(indexed, `"`+strings.ReplaceAll(w, `"`, `""`)+`"`)
 			continue
 		}
+		m.others = append(m.others, w)
+	}
+	if len(indexed) == 0 {
+		return m, nil
+	}
+	m.indexed = strings.Join(indexed, " AND ")
+	var n int
+	err := g.Raw("SELECT count(*) FROM (SELECT rowid FROM passages_index WHERE passages_index MATCH ? LIMIT ?)", m.indexed, commonMatches).Scan(&n).Error
+	m.common = n == commonMatches
+	return m, err
+}
+
+// passages selects the passages of turns that were not reverted that contain all words.
+func (m match) passages(g *gorm.DB) *gorm.DB {
+	q := g.Model(&passageRow{}).Where(revertOfPassage + " = 0")
+	for _, w := range m.others {
 		q = q.Where(`LOWER(passages.text) LIKE ? ESCAPE '\'`, containsPattern(w))
 	}
-	if len(indexed) > 0 {
-		q = q.Where("passages.id IN (SELECT rowid FROM passages_index WHERE passages_index MATCH ?)", strings.Join(indexed, " AND "))
+	switch {
+	case m.common: // the sign keeps SQLite from starting with the matches
+		q = q.Where("+passages.id IN (SELECT rowid FROM passages_index WHERE passages_index MATCH ?)", m.indexed)
+	case m.indexed != "":
+		q = q.Where("passages.id IN (SELECT rowid FROM passages_index WHERE passages_index MATCH ?)", m.indexed)
 	}
 	return q
+}
+
+// threads selects the threads of passages.
+func (m match) threads(g, passages *gorm.DB) *gorm.DB {
+	if m.common {
+		return g.Where("EXISTS (?)", passages.Session(&gorm.Session{}).Select("1").Where("passages.thread_id = threads.id"))
+	}
+	return g.Where("threads.id IN (?)", passages.Session(&gorm.Session{}).Select("passages.thread_id"))
 }
 
 // containsPattern is the pattern of texts in lower case that contain a text.

@@ -3,6 +3,7 @@ package store_test
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -75,6 +76,38 @@ func TestSearchShowsTheFirstPassages(t *testing.T) {
 	hits, err := s.Search(t.Context(), "task", store.Filter{Limit: 1})
 	if err != nil || len(hits) != 1 || len(hits[0].Passages) != 3 || hits[0].More != 7 || hits[0].Passages[0].Snippet != "task 0" {
 		t.Errorf("%+v, %v", hits, err)
+	}
+}
+
+// Words that stand in more messages than the search looks at one by one find the same threads.
+func TestSearchForWhatIsEverywhere(t *testing.T) {
+	t.Parallel()
+	s := storetest.Open(t)
+	for _, name := range []string{"a", "b"} {
+		w := newWriter(t, s, event.ThreadID(name))
+		for i := range 150 {
+			w.say(event.TurnID(fmt.Sprint(i)), fmt.Sprintf("a common task, at %d of it", i))
+		}
+	}
+	reverted := newWriter(t, s, "c")
+	reverted.say("1", "a common task")
+	reverted.revert("1", 0)
+	named := newWriter(t, s, "d")
+	named.say("1", "else")
+	named.tell(event.ThreadNamed{Name: "Common task"})
+	for query, want := range map[string]string{"common task": "a b d", "common at": "a b", "common else": ""} {
+		hits, err := s.Search(t.Context(), query, store.Filter{})
+		var got []string
+		for _, h := range hits {
+			got = append(got, string(h.Thread.ID))
+			if h.Thread.ID == "a" && (len(h.Passages) != 3 || h.More < 140) {
+				t.Errorf("%q: %d passages and %d more", query, len(h.Passages), h.More)
+			}
+		}
+		slices.Sort(got)
+		if err != nil || strings.Join(got, " ") != want {
+			t.Errorf("%q: %v, %v, want %q", query, got, err, want)
+		}
 	}
 }
 

@@ -136,7 +136,8 @@ type Store struct {
 }
 
 // Open opens or creates the store and starts its writer, which Close ends. Several processes may have the same store open. If a
-// newer gantry has upgraded the schema, the error is a [*database.NewerError].
+// newer gantry has upgraded the schema, the error is a [*database.NewerError]. A damaged file is set aside and replaced by a new one with
+// what is intact, which is logged.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if cfg.Path == "" {
 		return nil, errors.New("open store: no path")
@@ -154,6 +155,9 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	what.Schema, what.Migrations, what.HostVersion, what.BusyWait = "threads", threadMigrations(), cfg.HostVersion, cfg.BusyWait
 	what.ReadOnly = cfg.ReadOnly
 	db, err := database.Open(ctx, what)
+	if database.IsDamaged(err) && !cfg.ReadOnly {
+		db, err = replaceDamaged(ctx, cfg, what, err)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -183,3 +183,11 @@ func (d *DB) Close() error {
 	}
 	return nil
 }
+
+// Salvager is implemented by drivers whose databases are files that can be damaged.
+type Salvager interface {
+	// SetAside renames a database that no process uses, and returns its new source.
+	SetAside(ctx context.Context, source string) (string, error)
+	// ReadDamaged passes a connection for reading what is left of a database. Any query may fail.
+	ReadDamaged(ctx context.Context, source string, read func(g *gorm.DB) error) error
+}

@@ -194,3 +194,20 @@ func With(ctx context.Context, path string, exclusive bool, fn func() error) err
 		}
 	}
 }
+
+// Share locks the file at path together with others that share it, until the result is closed. It waits for who has the file exclusively
+// through [With]. Only with create, a missing file is created.
+func Share(path string, create bool) (io.Closer, error) {
+	how := os.O_RDONLY
+	if create {
+		how = os.O_CREATE | os.O_RDWR
+	}
+	f, err := os.OpenFile(path, how, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	if err := waitLock(f, false); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
+	}
+	return f, nil
+}

@@ -13,7 +13,7 @@ var errUnsupported = hint.New("locking files between processes is not supported 
 
 func tryLock(*os.File, bool) (bool, error) { return false, errUnsupported }
 
-func waitLock(*os.File) error { return errUnsupported }
+func waitLock(*os.File, bool) error { return errUnsupported }
 
 func unlock(*os.File) error { return errUnsupported }
 

@@ -11,12 +11,8 @@ import (
 
 // tryLock locks the file without waiting. Closing f releases the lock.
 func tryLock(f *os.File, exclusive bool) (bool, error) {
-	how := unix.LOCK_SH
-	if exclusive {
-		how = unix.LOCK_EX
-	}
 	for {
-		err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
+		err := unix.Flock(int(f.Fd()), mode(exclusive)|unix.LOCK_NB)
 		switch {
 		case err == nil:
 			return true, nil
@@ -29,10 +25,17 @@ func tryLock(f *os.File, exclusive bool) (bool, error) {
 	}
 }
 
-// waitLock locks the file exclusively, and waits for that.
-func waitLock(f *os.File) error {
+func mode(exclusive bool) int {
+	if exclusive {
+		return unix.LOCK_EX
+	}
+	return unix.LOCK_SH
+}
+
+// waitLock waits until it has locked the file.
+func waitLock(f *os.File, exclusive bool) error {
 	for {
-		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); !errors.Is(err, unix.EINTR) {
+		if err := unix.Flock(int(f.Fd()), mode(exclusive)); !errors.Is(err, unix.EINTR) {
 			return err
 		}
 	}

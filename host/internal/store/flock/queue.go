@@ -89,10 +89,10 @@ func (q *Queue) ask() (<-chan error, error) {
 func (q *Queue) wait(turn chan<- error, isNext bool) {
 	var err error
 	if !isNext {
-		err = waitLock(q.next)
+		err = waitLock(q.next, true)
 	}
 	if err == nil {
-		err = errors.Join(waitLock(q.lock), unlock(q.next))
+		err = errors.Join(waitLock(q.lock, true), unlock(q.next))
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()

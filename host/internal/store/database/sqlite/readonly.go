@@ -9,6 +9,7 @@ import (
 
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/store/database"
+	"github.com/gantry-agent/gantry/host/internal/store/flock"
 )
 
 // connectReadOnly opens a file without creating or changing any file. SQLite reads a database with a write-ahead log only if the log
@@ -21,11 +22,13 @@ func connectReadOnly(ctx context.Context, path string, busyWait time.Duration) (
 	if !info.Mode().IsRegular() {
 		return nil, hint.With(fmt.Errorf("open database %s: it is not a regular file", path), "move it away")
 	}
-	c := &conn{path: path, busyWait: busyWait, only: "&mode=ro"}
+	inUse, _ := flock.Share(inUseFile(path), false)
+	c := &conn{path: path, busyWait: busyWait, only: "&mode=ro", inUse: inUse}
 	err = c.looks(ctx)
 	if log, statErr := os.Stat(path + "-wal"); err != nil && (statErr != nil || log.Size() == 0) {
+		c.inUse = nil
 		err = c.Close()
-		c = &conn{path: path, busyWait: busyWait, only: "&mode=ro&immutable=1"}
+		c = &conn{path: path, busyWait: busyWait, only: "&mode=ro&immutable=1", inUse: inUse}
 		err = errors.Join(err, c.looks(ctx))
 	}
 	if err != nil {

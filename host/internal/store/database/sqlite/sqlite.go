@@ -12,6 +12,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/url"
 	"os"
@@ -65,6 +66,7 @@ type conn struct {
 	gorm     *gorm.DB
 	full     bool         // whether synchronous is set to FULL; used only by Try
 	queue    *flock.Queue // of the processes that write; nil: no order
+	inUse    io.Closer    // keeps [Driver.SetAside] from renaming the file; nil: it can't be locked
 	only     string       // additional parameters of connection strings for a read-only database
 
 	reads struct {
@@ -84,11 +86,15 @@ func (Driver) Connect(ctx context.Context, cfg database.Config) (database.Conn, 
 	if cfg.ReadOnly {
 		return connectReadOnly(ctx, path, cfg.BusyWait)
 	}
+	inUse, _ := flock.Share(inUseFile(path), true) // where it can't be created, the database can't be renamed either
 	fresh, err := prepareFile(path)
 	if err != nil {
+		if inUse != nil {
+			err = errors.Join(err, inUse.Close())
+		}
 		return nil, err
 	}
-	c := &conn{path: path, busyWait: cfg.BusyWait}
+	c := &conn{path: path, busyWait: cfg.BusyWait, inUse: inUse}
 	c.queue, _ = flock.OpenQueue(path) // where it can't be created, a write will say so
 	if err := c.connect(ctx, fresh); err != nil {
 		return nil, errors.Join(database.Explain(c, "open", err), c.Close())
@@ -271,6 +277,9 @@ func (c *conn) Close() error {
 	}
 	if c.pool != nil {
 		errs = append(errs, c.pool.Close())
+	}
+	if c.inUse != nil {
+		errs = append(errs, c.inUse.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -10,6 +10,7 @@ package tools
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"time"
@@ -52,6 +53,7 @@ type shellPlugin struct {
 	writing chan struct{}
 
 	snapshots snapshot.Cache
+	kept      snapshot.Disk // set by configured
 
 	mu struct {
 		sync.Mutex
@@ -105,6 +107,9 @@ func (f *shellPlugin) tools() []tool.Tool {
 
 // configured selects the shell, and offers the tools without the arguments that the configuration disables.
 func (f *shellPlugin) configured(_ context.Context, env *tool.Env) error {
+	if env.CacheDir != "" {
+		f.kept.Dir = filepath.Join(env.CacheDir, "login")
+	}
 	f.shell = f.finder.Default()
 	if f.config.Shell != "" {
 		var ok bool

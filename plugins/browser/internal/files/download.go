@@ -44,7 +44,7 @@ type Download struct {
 type Downloads struct {
 	root   *cdp.Session
 	folder string
-	pageOf func(frame string) string
+	pageOf func(frame string) (page string, mine bool)
 	stop   func()
 
 	mu struct {
@@ -64,6 +64,7 @@ func Watch(ctx context.Context, b *target.Browser, folder string) (*Downloads, e
 	d.stop = b.Observe(d.event)
 	_, err := protocol.Call(ctx, d.root, browser.SetDownloadBehavior, browser.SetDownloadBehaviorParams{
 		Behavior: browser.SetDownloadBehaviorBehaviorAllowAndName, DownloadPath: filepath.Join(folder, sub), EventsEnabled: new(true),
+		BrowserContextID: protocol.BrowserContextID(b.Context()),
 	})
 	if err != nil {
 		d.stop()
@@ -72,7 +73,7 @@ func Watch(ctx context.Context, b *target.Browser, folder string) (*Downloads, e
 	return d, nil
 }
 
-func newDownloads(root *cdp.Session, folder string, pageOf func(frame string) string) *Downloads {
+func newDownloads(root *cdp.Session, folder string, pageOf func(frame string) (page string, mine bool)) *Downloads {
 	d := &Downloads{root: root, folder: folder, pageOf: pageOf}
 	d.mu.changed = make(chan struct{})
 	return d
@@ -89,7 +90,10 @@ func (d *Downloads) event(e cdp.Event, _ *target.Tab) {
 			return
 		}
 		x := &Download{ID: p.GUID, Name: Name(p.SuggestedFilename), URL: p.URL}
-		x.Page = d.pageOf(string(p.FrameID))
+		var mine bool
+		if x.Page, mine = d.pageOf(string(p.FrameID)); !mine {
+			return
+		}
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		if len(d.mu.list) >= maxDownloads || !filepath.IsLocal(p.GUID) || filepath.Base(p.GUID) != p.GUID {

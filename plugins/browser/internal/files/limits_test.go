@@ -16,10 +16,11 @@ func TestLimits(t *testing.T) {
 	r, w := io.Pipe()
 	c := cdp.New(r, discard{w}, cdp.Options{})
 	defer c.Close()
-	d := newDownloads(c.Root(), t.TempDir(), func(frame string) string { return "page of " + frame })
+	d := newDownloads(c.Root(), t.TempDir(), func(frame string) (string, bool) { return "page of " + frame, frame != "theirs" })
 	begin := func(id string) {
 		d.event(cdp.Event{Method: "Browser.downloadWillBegin", Params: fmt.Appendf(nil, `{"guid":%q,"frameId":"f","url":"http://a/b","suggestedFilename":"b"}`, id)}, nil)
 	}
+	d.event(cdp.Event{Method: "Browser.downloadWillBegin", Params: []byte(`{"guid":"other","frameId":"theirs","url":"http://a/b","suggestedFilename":"b"}`)}, nil)
 	begin("../x")
 	begin("..")
 	for i := range 25 {
@@ -36,6 +37,11 @@ func TestLimits(t *testing.T) {
 	if len(ended) != 1 || ended[0].Failure == "" || len(running) != 19 || dropped != 7 || running[0].Received != 4 || running[0].Page != "page of f" {
 		t.Errorf("%+v, %+v, %d dropped", ended, running, dropped)
 	}
+	for _, x := range append(ended, running...) {
+		if x.ID == "other" {
+			t.Error("a download of another part of the browser is listed")
+		}
+	}
 }
 
 // Downloads that are not too large one by one can't fill a disk together.
@@ -44,7 +50,7 @@ func TestTotal(t *testing.T) {
 	r, w := io.Pipe()
 	c := cdp.New(r, discard{w}, cdp.Options{})
 	defer c.Close()
-	d := newDownloads(c.Root(), t.TempDir(), func(string) string { return "" })
+	d := newDownloads(c.Root(), t.TempDir(), func(string) (string, bool) { return "", true })
 	for i := range 4 {
 		d.event(cdp.Event{Method: "Browser.downloadWillBegin", Params: fmt.Appendf(nil, `{"guid":"id%d","url":"http://a/b","suggestedFilename":"b"}`, i)}, nil)
 		d.event(cdp.Event{Method: "Browser.downloadProgress", Params: fmt.Appendf(nil, `{"guid":"id%d","receivedBytes":%d,"state":"inProgress"}`, i, 400<<20)}, nil)

@@ -76,7 +76,7 @@ func (o *Origins) All() []string {
 
 // Cookies returns the cookies of a browser.
 func Cookies(ctx context.Context, b *target.Browser) ([]Cookie, error) {
-	r, err := protocol.Call(ctx, b.Root(), storage.GetCookies, storage.GetCookiesParams{})
+	r, err := protocol.Call(ctx, b.Root(), storage.GetCookies, storage.GetCookiesParams{BrowserContextID: protocol.BrowserContextID(b.Context())})
 	if err != nil {
 		return nil, err
 	}
@@ -141,9 +141,9 @@ func Load(ctx context.Context, b *target.Browser, s State, now time.Time) error 
 	}
 	var errs []error
 	if len(list) > 0 {
-		if _, err := protocol.Call(ctx, b.Root(), storage.SetCookies, storage.SetCookiesParams{Cookies: list}); err != nil {
+		if _, err := protocol.Call(ctx, b.Root(), storage.SetCookies, storage.SetCookiesParams{Cookies: list, BrowserContextID: protocol.BrowserContextID(b.Context())}); err != nil {
 			for _, p := range list { // one that the browser refuses spoils all
-				_, err := protocol.Call(ctx, b.Root(), storage.SetCookies, storage.SetCookiesParams{Cookies: []*network.CookieParam{p}})
+				_, err := protocol.Call(ctx, b.Root(), storage.SetCookies, storage.SetCookiesParams{Cookies: []*network.CookieParam{p}, BrowserContextID: protocol.BrowserContextID(b.Context())})
 				if err != nil {
 					errs = append(errs, fmt.Errorf("cookie %q of %s: %w", p.Name, p.Domain+p.URL, err))
 				}

@@ -92,10 +92,10 @@ func (c *casting) start() page.StartScreencastParams {
 }
 
 // picture gives a picture to all who watch the tab, and asks for the next one.
-func (b *Browser) picture(e cdp.Event) {
-	b.mu.Lock()
-	t := b.mu.sessions[e.Session]
-	b.mu.Unlock()
+func (a *shared) picture(e cdp.Event) {
+	a.mu.Lock()
+	t := a.mu.sessions[e.Session]
+	a.mu.Unlock()
 	var p struct {
 		Data      []byte `json:"data"`
 		SessionID int64  `json:"sessionId"`
@@ -107,7 +107,7 @@ func (b *Browser) picture(e cdp.Event) {
 	if t == nil || e.Decode(&p) != nil {
 		return
 	}
-	_ = b.conn.Session(e.Session).Post(page.CommandScreencastFrameAck, page.ScreencastFrameAckParams{SessionID: p.SessionID})
+	_ = a.conn.Session(e.Session).Post(page.CommandScreencastFrameAck, page.ScreencastFrameAckParams{SessionID: p.SessionID})
 	t.casting.mu.Lock()
 	views := t.casting.views
 	t.casting.mu.Unlock()

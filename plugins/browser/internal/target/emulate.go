@@ -30,10 +30,10 @@ func merge(old, more []Setting) []Setting {
 
 // Apply changes the settings of the tab, also for frames to come.
 func (t *Tab) Apply(ctx context.Context, settings []Setting) error {
-	t.b.mu.Lock()
+	t.all.mu.Lock()
 	t.settings = merge(t.settings, settings)
 	frames := slices.Clone(t.frames)
-	t.b.mu.Unlock()
+	t.all.mu.Unlock()
 	for _, s := range settings {
 		if err := t.Session.Call(ctx, s.Method, s.Params, &protocol.Empty{}); err != nil {
 			return err
@@ -48,7 +48,7 @@ func (t *Tab) Apply(ctx context.Context, settings []Setting) error {
 // Apply changes the settings of all tabs, also of those to come.
 func (b *Browser) Apply(ctx context.Context, settings []Setting) error {
 	b.mu.Lock()
-	b.mu.settings = merge(b.mu.settings, settings)
+	b.settings = merge(b.settings, settings)
 	b.mu.Unlock()
 	for _, t := range b.Tabs() {
 		if t.Info().Crashed {
@@ -74,6 +74,7 @@ func post(s *cdp.Session, settings []Setting) {
 func (b *Browser) Grant(ctx context.Context, permission string) error {
 	_, err := protocol.Call(ctx, b.conn.Root(), browser.SetPermission, browser.SetPermissionParams{
 		Permission: &browser.PermissionDescriptor{Name: permission}, Setting: browser.PermissionSettingGranted,
+		BrowserContextID: protocol.BrowserContextID(b.Context()),
 	})
 	return err
 }
@@ -82,7 +83,7 @@ func (b *Browser) Grant(ctx context.Context, permission string) error {
 func (b *Browser) AnswerDialogs(how string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.mu.dialogs = how
+	b.dialogs = how
 }
 
 // Ping reports whether the browser answers, which does not depend on any page.

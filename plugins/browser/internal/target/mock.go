@@ -56,15 +56,15 @@ func glob(pattern, text string) bool {
 // Mock answers requests from now on, in all tabs, in place of the mocks before. The first one that matches is taken.
 func (b *Browser) Mock(ctx context.Context, list []Mock) error {
 	b.mu.Lock()
-	b.mu.mocks = slices.Clone(list)
+	b.mocks = slices.Clone(list)
 	var sessions []*cdp.Session
-	for id := range b.mu.sessions {
-		if _, worker := b.mu.others[id]; !worker {
+	for id, t := range b.mu.sessions {
+		if _, worker := b.mu.others[id]; !worker && t.of == b {
 			sessions = append(sessions, b.conn.Session(id))
 		}
 	}
 	for id, info := range b.mu.others {
-		if b.mu.sessions[id] == nil && info.Type != "page" { // the requests of a dedicated worker are those of its page
+		if b.mu.sessions[id] == nil && info.Type != "page" && b.users(info.BrowserContextID)[0] == b { // the requests of a dedicated worker are those of its page
 			sessions = append(sessions, b.conn.Session(id))
 		}
 	}
@@ -84,7 +84,7 @@ func (b *Browser) Mock(ctx context.Context, list []Mock) error {
 // pausing returns the command by which requests are paused that have to be. The caller has locked b.mu.
 func (b *Browser) pausing() (method string, params any) {
 	switch {
-	case b.o.Judge != nil && b.o.Parts, len(b.mu.mocks) > 0:
+	case b.o.Judge != nil && b.o.Parts, len(b.mocks) > 0:
 		return fetch.CommandEnable, fetch.EnableParams{}
 	case b.o.Judge != nil:
 		return fetch.CommandEnable, fetch.EnableParams{Patterns: []*fetch.RequestPattern{{ResourceType: documents}}}
@@ -94,9 +94,9 @@ func (b *Browser) pausing() (method string, params any) {
 
 // mock returns the mock that answers requests for an address; nil: none does. The caller has locked b.mu.
 func (b *Browser) mock(url string) *Mock {
-	for i, m := range b.mu.mocks {
+	for i, m := range b.mocks {
 		if m.matches(url) {
-			return &b.mu.mocks[i]
+			return &b.mocks[i]
 		}
 	}
 	return nil

@@ -149,8 +149,8 @@ func clip(s string, most int) string {
 
 // Requests returns the latest requests of the tab, the oldest first.
 func (t *Tab) Requests() []Recorded {
-	t.b.mu.Lock()
-	defer t.b.mu.Unlock()
+	t.all.mu.Lock()
+	defer t.all.mu.Unlock()
 	out := make([]Recorded, len(t.recording.list))
 	for i, x := range t.recording.list {
 		out[i] = *x
@@ -195,16 +195,16 @@ const (
 // tells it again when it is asked.
 func (t *Tab) Console(ctx context.Context) ([]Message, error) {
 	var list []Message
-	t.b.mu.Lock()
+	t.all.mu.Lock()
 	t.messages = &list
 	sessions := []*cdp.Session{t.Session}
 	for _, p := range t.frames {
 		sessions = append(sessions, p.Session)
 	}
-	t.b.mu.Unlock()
+	t.all.mu.Unlock()
 	defer func() {
-		t.b.mu.Lock()
-		defer t.b.mu.Unlock()
+		t.all.mu.Lock()
+		defer t.all.mu.Unlock()
 		t.messages = nil
 	}()
 	for i, s := range sessions {
@@ -221,8 +221,8 @@ func (t *Tab) Console(ctx context.Context) ([]Message, error) {
 			return nil, err
 		}
 	}
-	t.b.mu.Lock()
-	defer t.b.mu.Unlock()
+	t.all.mu.Lock()
+	defer t.all.mu.Unlock()
 	slices.SortStableFunc(list, func(a, b Message) int { return a.Time.Compare(b.Time) })
 	return list[max(0, len(list)-maxMessages):], nil
 }

@@ -27,15 +27,15 @@ func (b *Browser) Find(id string) (*Tab, *cdp.Session) {
 // Answered leaves the requests of the tab for which is returns true to an [Observer], which answers them: they are neither judged nor sent. The
 // same addresses in other tabs, whose pages may have learned them, are judged.
 func (t *Tab) Answered(is func(url string) bool) {
-	t.b.mu.Lock()
-	defer t.b.mu.Unlock()
+	t.all.mu.Lock()
+	defer t.all.mu.Unlock()
 	t.answered = is
 }
 
 // Answers reports whether an [Observer] answers the request of the tab for an address.
 func (t *Tab) Answers(url string) bool {
-	t.b.mu.Lock()
-	defer t.b.mu.Unlock()
+	t.all.mu.Lock()
+	defer t.all.mu.Unlock()
 	return t.answered != nil && t.answered(url)
 }
 

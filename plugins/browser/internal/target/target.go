@@ -68,8 +68,10 @@ type Info struct {
 
 // Options are the options of Open.
 type Options struct {
-	// Adopted: an earlier process has used the browser.
+	// Adopted: an earlier process has used the browser. Only for Open.
 	Adopted bool
+	// Name is what others call the user of the part.
+	Name string
 	// Judge decides about the documents that pages load, and about their web sockets. It calls answer once, at any time, with an error if the
 	// request must not be sent. Optional. It must not block.
 	Judge func(r Request, answer func(error))
@@ -77,21 +79,34 @@ type Options struct {
 	Parts bool
 }
 
-// Browser is a browser. It is safe for concurrent use.
+// Browser is a browser, or the part of it that belongs to one of its users: see [Browser.Part]. It is safe for concurrent use.
 type Browser struct {
-	conn      *cdp.Conn
+	*shared
 	o         Options
 	observers observers
 
+	// Guarded by mu.
+	contexts []string  // IDs of those of its own; none: it uses the one with which the browser has started
+	settings []Setting // of tabs to come
+	mocks    []Mock
+	dialogs  string // how those are answered that have something to decide; see AnswerDialogs
+}
+
+// shared is what the parts of a browser have in common.
+type shared struct {
+	conn    *cdp.Conn
+	adopted bool
+	opening chan struct{} // has a token while a part opens a tab in a context that is not its own
+
 	mu struct {
 		sync.Mutex
+		parts    []*Browser // the first one is that of Open; copied when it changes
+		opens    *Browser   // has the token of opening; nil: none
+		left     []string   // contexts of parts that have ended, with tabs that were handed over
 		tabs     []*Tab
 		sessions map[string]*Tab        // session ID → tab of which it is a part
 		others   map[string]target.Info // session ID → what is no document: workers, of tabs or of none
-		settings []Setting              // of tabs to come
-		mocks    []Mock
-		dialogs  string        // how those are answered that have something to decide; see AnswerDialogs
-		changed  chan struct{} // closed and replaced with every change
+		changed  chan struct{}          // closed and replaced with every change
 	}
 }
 
@@ -100,9 +115,11 @@ type Tab struct {
 	ID      string
 	Session *cdp.Session
 
-	b       *Browser
+	all     *shared
+	context string // ID
 	casting casting
-	// The rest is guarded by b.mu.
+	// The rest is guarded by all.mu.
+	of       *Browser // whose it is
 	info     Info
 	ready    bool // its events are reported
 	dialogIn *cdp.Session
@@ -114,6 +131,7 @@ type Tab struct {
 	answered func(url string) bool // see [Tab.Answered]
 	recording
 	notes []string
+	inner map[string]bool // IDs of frames
 }
 
 // Part is a part of a tab that has a process of its own: a frame of another site.
@@ -140,9 +158,10 @@ type request struct {
 
 // Open connects to a browser. Close the result.
 func Open(ctx context.Context, r io.ReadCloser, w io.WriteCloser, o Options) (*Browser, error) {
-	b := &Browser{o: o}
-	b.mu.sessions, b.mu.others, b.mu.changed = map[string]*Tab{}, map[string]target.Info{}, make(chan struct{})
-	b.conn = cdp.New(r, w, cdp.Options{Adopted: o.Adopted, OnEvent: b.event})
+	s := &shared{adopted: o.Adopted, opening: make(chan struct{}, 1)}
+	b := &Browser{shared: s, o: o}
+	s.mu.parts, s.mu.sessions, s.mu.others, s.mu.changed = []*Browser{b}, map[string]*Tab{}, map[string]target.Info{}, make(chan struct{})
+	s.conn = cdp.New(r, w, cdp.Options{Adopted: o.Adopted, OnEvent: s.event})
 	if err := b.open(ctx); err != nil {
 		b.Close()
 		return nil, err
@@ -187,14 +206,14 @@ func (b *Browser) Opened(ctx context.Context) {
 // allReady waits until the tabs that there are can be used.
 func (b *Browser) allReady(ctx context.Context) error {
 	return b.wait(ctx, func() bool {
-		return !slices.ContainsFunc(b.mu.tabs, func(t *Tab) bool { return !t.ready })
+		return !slices.ContainsFunc(b.mu.tabs, func(t *Tab) bool { return t.of == b && !t.ready })
 	})
 }
 
 // attach has the browser attach to everything that starts, before it runs. What a filter excluded would wait for a debugger all the same.
 var attach = target.SetAutoAttachParams{AutoAttach: true, WaitForDebuggerOnStart: true, Flatten: new(true)}
 
-// Close ends the connection, not the browser.
+// Close ends the connection of all parts, not the browser.
 func (b *Browser) Close() { b.conn.Close() }
 
 // Done returns a channel that is closed when the connection has ended.
@@ -214,12 +233,17 @@ func (b *Browser) Lost() bool {
 func (b *Browser) Tabs() []*Tab {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(b.mu.tabs), func(t *Tab) bool { return !t.ready })
+	return slices.DeleteFunc(slices.Clone(b.mu.tabs), func(t *Tab) bool { return t.of != b || !t.ready })
 }
 
 // NewTab opens a tab.
 func (b *Browser) NewTab(ctx context.Context) (*Tab, error) {
-	r, err := protocol.Call(ctx, b.conn.Root(), target.CreateTarget, target.CreateTargetParams{URL: "about:blank"})
+	opened, err := b.Opening(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer opened()
+	r, err := protocol.Call(ctx, b.conn.Root(), target.CreateTarget, target.CreateTargetParams{URL: "about:blank", BrowserContextID: protocol.BrowserContextID(b.Context())})
 	if err != nil {
 		return nil, err
 	}
@@ -227,27 +251,27 @@ func (b *Browser) NewTab(ctx context.Context) (*Tab, error) {
 	return tab, b.wait(ctx, func() bool { tab = b.tab(string(r.TargetID)); return tab != nil && tab.ready })
 }
 
-// tab returns the tab with an ID. The caller has locked b.mu.
-func (b *Browser) tab(id string) *Tab {
-	if i := slices.IndexFunc(b.mu.tabs, func(t *Tab) bool { return t.ID == id }); i >= 0 {
-		return b.mu.tabs[i]
+// tab returns the tab with an ID. The caller has locked a.mu.
+func (a *shared) tab(id string) *Tab {
+	if i := slices.IndexFunc(a.mu.tabs, func(t *Tab) bool { return t.ID == id }); i >= 0 {
+		return a.mu.tabs[i]
 	}
 	return nil
 }
 
-// wait waits until ok returns true, which is called with b.mu locked.
-func (b *Browser) wait(ctx context.Context, ok func() bool) error {
+// wait waits until ok returns true, which is called with a.mu locked.
+func (a *shared) wait(ctx context.Context, ok func() bool) error {
 	for {
-		b.mu.Lock()
-		yes, changed := ok(), b.mu.changed
-		b.mu.Unlock()
+		a.mu.Lock()
+		yes, changed := ok(), a.mu.changed
+		a.mu.Unlock()
 		if yes {
 			return nil
 		}
 		select {
 		case <-changed:
-		case <-b.conn.Done():
-			return b.conn.Err()
+		case <-a.conn.Done():
+			return a.conn.Err()
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -256,8 +280,8 @@ func (b *Browser) wait(ctx context.Context, ok func() bool) error {
 
 // Info describes the tab now.
 func (t *Tab) Info() Info {
-	t.b.mu.Lock()
-	defer t.b.mu.Unlock()
+	t.all.mu.Lock()
+	defer t.all.mu.Unlock()
 	return t.info
 }
 
@@ -266,15 +290,15 @@ func (t *Tab) Name() string { return strings.ToLower(t.ID[max(0, len(t.ID)-4):])
 
 // Parts returns the frames of the tab that have processes of their own.
 func (t *Tab) Parts() []Part {
-	t.b.mu.Lock()
-	defer t.b.mu.Unlock()
+	t.all.mu.Lock()
+	defer t.all.mu.Unlock()
 	return slices.Clone(t.frames)
 }
 
 // Pending returns the addresses of requests that were sent since a time and are not answered.
 func (t *Tab) Pending(since time.Time) []string {
-	t.b.mu.Lock()
-	defer t.b.mu.Unlock()
+	t.all.mu.Lock()
+	defer t.all.mu.Unlock()
 	return t.pending(since)
 }
 
@@ -291,13 +315,13 @@ func (t *Tab) pending(since time.Time) []string {
 
 // Wait waits until ok is true of the tab and of the requests sent since a time that are not answered.
 func (t *Tab) Wait(ctx context.Context, since time.Time, ok func(i Info, pending int) bool) error {
-	return t.b.wait(ctx, func() bool { return ok(t.info, len(t.pending(since))) })
+	return t.all.wait(ctx, func() bool { return ok(t.info, len(t.pending(since))) })
 }
 
 // TakeNotes returns what has happened to the tab without being an answer to a command, once.
 func (t *Tab) TakeNotes() []string {
-	t.b.mu.Lock()
-	defer t.b.mu.Unlock()
+	t.all.mu.Lock()
+	defer t.all.mu.Unlock()
 	notes := t.notes
 	t.notes = nil
 	return notes
@@ -311,7 +335,7 @@ func (t *Tab) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	go func() { // ends with ctx
 		defer close(watched)
 		var why error
-		if t.b.wait(ctx, func() bool { why = t.info.err(); return why != nil }) == nil {
+		if t.all.wait(ctx, func() bool { why = t.info.err(); return why != nil }) == nil {
 			cancel(why)
 		}
 	}()
@@ -339,9 +363,9 @@ func (i Info) err() error {
 
 // Answer answers the open dialog.
 func (t *Tab) Answer(ctx context.Context, accept bool, text string) error {
-	t.b.mu.Lock()
+	t.all.mu.Lock()
 	d, in := t.info.Dialog, t.dialogIn
-	t.b.mu.Unlock()
+	t.all.mu.Unlock()
 	if d == nil {
 		return errors.New("no dialog is open")
 	}
@@ -349,57 +373,57 @@ func (t *Tab) Answer(ctx context.Context, accept bool, text string) error {
 	if err != nil {
 		return err
 	}
-	return t.b.wait(ctx, func() bool { return t.info.Dialog != d })
+	return t.all.wait(ctx, func() bool { return t.info.Dialog != d })
 }
 
 // Close closes the tab.
 func (t *Tab) Close(ctx context.Context) error {
-	if _, err := protocol.Call(ctx, t.b.conn.Root(), target.CloseTarget, target.CloseTargetParams{TargetID: target.ID(t.ID)}); err != nil {
+	if _, err := protocol.Call(ctx, t.all.conn.Root(), target.CloseTarget, target.CloseTargetParams{TargetID: target.ID(t.ID)}); err != nil {
 		return err
 	}
-	return t.b.wait(ctx, func() bool { return t.info.Closed })
+	return t.all.wait(ctx, func() bool { return t.info.Closed })
 }
 
 // event follows the browser. It runs on the goroutine that reads, so it only posts commands.
-func (b *Browser) event(e cdp.Event) {
-	b.observed(e)
+func (a *shared) event(e cdp.Event) {
+	a.observed(e)
 	switch e.Method {
 	case "Fetch.requestPaused":
-		b.paused(e)
+		a.paused(e)
 		return
 	case "Network.webSocketCreated":
-		b.socket(e)
+		a.socket(e)
 		return
 	case "Page.screencastFrame":
-		b.picture(e)
+		a.picture(e)
 		return
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.foreign(e.Session) {
-		_ = b.conn.Root().Post(target.CommandDetachFromTarget, target.DetachFromTargetParams{SessionID: target.SessionID(e.Session)})
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.foreign(e.Session) {
+		_ = a.conn.Root().Post(target.CommandDetachFromTarget, target.DetachFromTargetParams{SessionID: target.SessionID(e.Session)})
 		return
 	}
-	if b.browserEvent(e) || b.tabEvent(b.mu.sessions[e.Session], e) {
-		b.notify()
+	if a.browserEvent(e) || a.tabEvent(a.mu.sessions[e.Session], e) {
+		a.notify()
 	}
 }
 
 // foreign reports whether a session is one that the earlier process of an adopted browser has left. Without an end to it, whatever it is
-// attached to would wait for it. The caller has locked b.mu.
-func (b *Browser) foreign(session string) bool {
-	_, other := b.mu.others[session]
-	return b.o.Adopted && session != "" && !other && b.mu.sessions[session] == nil
+// attached to would wait for it. The caller has locked a.mu.
+func (a *shared) foreign(session string) bool {
+	_, other := a.mu.others[session]
+	return a.adopted && session != "" && !other && a.mu.sessions[session] == nil
 }
 
-// notify wakes all who wait for a change. The caller has locked b.mu.
-func (b *Browser) notify() {
-	close(b.mu.changed)
-	b.mu.changed = make(chan struct{})
+// notify wakes all who wait for a change. The caller has locked a.mu.
+func (a *shared) notify() {
+	close(a.mu.changed)
+	a.mu.changed = make(chan struct{})
 }
 
 // paused lets a request be sent, or not.
-func (b *Browser) paused(e cdp.Event) {
+func (a *shared) paused(e cdp.Event) {
 	var p struct {
 		RequestID fetch.RequestID      `json:"requestId"`
 		FrameID   string               `json:"frameId"`
@@ -412,35 +436,38 @@ func (b *Browser) paused(e cdp.Event) {
 		return
 	}
 	r := Request{URL: p.Request.URL, Document: p.Type == documents}
-	b.mu.Lock()
-	t := b.mu.sessions[e.Session]
+	a.mu.Lock()
+	t := a.mu.sessions[e.Session]
 	if t != nil && t.answered != nil && t.answered(r.URL) {
-		b.mu.Unlock()
+		a.mu.Unlock()
 		return
 	}
+	var b *Browser
 	if t != nil {
+		b = t.of
 		r.Main = r.Document && p.FrameID == t.ID
 		r.Page = cmp.Or(t.page, t.info.URL)
 	} else {
-		r.Page = b.mu.others[e.Session].URL
+		b = a.users(a.mu.others[e.Session].BrowserContextID)[0]
+		r.Page = a.mu.others[e.Session].URL
 	}
 	mock := b.mock(r.URL)
 	r.Mocked = mock != nil
-	b.mu.Unlock()
-	s := b.conn.Session(e.Session)
+	a.mu.Unlock()
+	s := a.conn.Session(e.Session)
 	judge := b.o.Judge
 	if judge == nil || !r.Document && !r.Mocked && !b.o.Parts {
 		judge = func(_ Request, answer func(error)) { answer(nil) }
 	}
 	judge(r, func(err error) {
-		b.mu.Lock()
+		a.mu.Lock()
 		if t != nil && err != nil && r.Document {
 			t.note(err.Error())
 		}
 		if t != nil && err == nil && r.Main {
 			t.page = r.URL
 		}
-		b.mu.Unlock()
+		a.mu.Unlock()
 		if err != nil {
 			_ = s.Post(fetch.CommandFailRequest, fetch.FailRequestParams{RequestID: p.RequestID, ErrorReason: network.ErrorReasonBlockedByClient})
 			return
@@ -453,7 +480,7 @@ func (b *Browser) paused(e cdp.Event) {
 	})
 }
 
-func (b *Browser) browserEvent(e cdp.Event) bool {
+func (a *shared) browserEvent(e cdp.Event) bool {
 	switch e.Method {
 	case "Target.attachedToTarget":
 		var p struct {
@@ -463,7 +490,7 @@ func (b *Browser) browserEvent(e cdp.Event) bool {
 		if e.Decode(&p) != nil {
 			return false
 		}
-		b.attached(e.Session, p.SessionID, p.TargetInfo)
+		a.attached(e.Session, p.SessionID, p.TargetInfo)
 	case "Target.detachedFromTarget":
 		var p struct {
 			SessionID string `json:"sessionId"`
@@ -471,11 +498,11 @@ func (b *Browser) browserEvent(e cdp.Event) bool {
 		if e.Decode(&p) != nil {
 			return false
 		}
-		if t := b.mu.sessions[p.SessionID]; t != nil {
+		if t := a.mu.sessions[p.SessionID]; t != nil {
 			t.frames = slices.DeleteFunc(t.frames, func(f Part) bool { return f.Session.ID() == p.SessionID })
 		}
-		delete(b.mu.sessions, p.SessionID)
-		delete(b.mu.others, p.SessionID)
+		delete(a.mu.sessions, p.SessionID)
+		delete(a.mu.others, p.SessionID)
 	case "Target.targetInfoChanged":
 		var p struct {
 			TargetInfo target.Info `json:"targetInfo"`
@@ -483,7 +510,7 @@ func (b *Browser) browserEvent(e cdp.Event) bool {
 		if e.Decode(&p) != nil {
 			return false
 		}
-		t := b.tab(string(p.TargetInfo.TargetID))
+		t := a.tab(string(p.TargetInfo.TargetID))
 		if t == nil {
 			return false
 		}
@@ -495,7 +522,7 @@ func (b *Browser) browserEvent(e cdp.Event) bool {
 		if e.Decode(&p) != nil {
 			return false
 		}
-		t := b.tab(p.TargetID)
+		t := a.tab(p.TargetID)
 		switch {
 		case t == nil:
 			return false
@@ -504,7 +531,8 @@ func (b *Browser) browserEvent(e cdp.Event) bool {
 			clear(t.requests)
 		default:
 			t.info.Closed = true
-			b.mu.tabs = slices.DeleteFunc(b.mu.tabs, func(x *Tab) bool { return x == t })
+			a.mu.tabs = slices.DeleteFunc(a.mu.tabs, func(x *Tab) bool { return x == t })
+			a.leave(t.context)
 		}
 	default:
 		return false
@@ -512,19 +540,20 @@ func (b *Browser) browserEvent(e cdp.Event) bool {
 	return true
 }
 
-func (b *Browser) attached(parent, session string, info target.Info) {
-	s, t := b.conn.Session(session), b.mu.sessions[parent]
+func (a *shared) attached(parent, session string, info target.Info) {
+	s, t := a.conn.Session(session), a.mu.sessions[parent]
 	switch info.Type {
 	case "page":
 		if parent != "" { // not a tab
 			break
 		}
-		if b.tab(string(info.TargetID)) != nil { // somebody has attached to it once more
-			b.mu.others[session] = info
+		if a.tab(string(info.TargetID)) != nil { // somebody has attached to it once more
+			a.mu.others[session] = info
 			return
 		}
-		t = &Tab{ID: string(info.TargetID), Session: s, b: b, requests: map[string]request{}, settings: slices.Clone(b.mu.settings)}
-		b.mu.tabs = append(b.mu.tabs, t)
+		t = &Tab{ID: string(info.TargetID), Session: s, all: a, context: string(info.BrowserContextID), of: a.owner(info), requests: map[string]request{}}
+		t.settings = slices.Clone(t.of.settings)
+		a.mu.tabs = append(a.mu.tabs, t)
 		for _, x := range t.settings {
 			_ = s.Post(x.Method, x.Params)
 		}
@@ -537,16 +566,20 @@ func (b *Browser) attached(parent, session string, info target.Info) {
 		}
 	}
 	if t != nil {
-		b.mu.sessions[session] = t
+		a.mu.sessions[session] = t
 	}
 	document := info.Type == "page" || info.Type == "iframe"
 	if document {
 		_ = s.Post(page.CommandEnable, page.EnableParams{})
 	} else {
-		b.mu.others[session] = info
+		a.mu.others[session] = info
 	}
 	_ = s.Post(network.CommandEnable, network.EnableParams{})
 	if document || t == nil { // the requests of a dedicated worker are those of its page
+		b := a.users(info.BrowserContextID)[0]
+		if t != nil {
+			b = t.of
+		}
 		if method, params := b.pausing(); method == fetch.CommandEnable {
 			_ = s.Post(method, params)
 		}
@@ -554,42 +587,49 @@ func (b *Browser) attached(parent, session string, info target.Info) {
 	_ = s.Post(target.CommandSetAutoAttach, attach)
 	// A navigation before the renderer has enabled all of this would lose it.
 	_ = s.PostThen(runtime.CommandRunIfWaitingForDebugger, protocol.Empty{}, func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if t := b.mu.sessions[session]; t != nil && t.Session == s {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if t := a.mu.sessions[session]; t != nil && t.Session == s {
 			t.ready = true
-			b.notify()
+			a.notify()
 		}
 	})
 }
 
 // socket judges a web socket.
-func (b *Browser) socket(e cdp.Event) {
+func (a *shared) socket(e cdp.Event) {
 	var p struct {
 		URL string `json:"url"`
 	}
-	if b.o.Judge == nil || e.Decode(&p) != nil {
+	if e.Decode(&p) != nil {
 		return
 	}
-	b.mu.Lock()
-	t := b.mu.sessions[e.Session]
-	worker := b.mu.others[e.Session]
+	a.mu.Lock()
+	t := a.mu.sessions[e.Session]
+	worker := a.mu.others[e.Session]
 	r := Request{URL: p.URL, Page: worker.URL, Socket: true}
+	var judge func(Request, func(error))
 	if t != nil {
 		r.Page = cmp.Or(t.page, t.info.URL)
+		judge = t.of.o.Judge
+	} else {
+		judge = a.users(worker.BrowserContextID)[0].o.Judge
 	}
-	b.mu.Unlock()
-	b.o.Judge(r, func(err error) {
+	a.mu.Unlock()
+	if judge == nil {
+		return
+	}
+	judge(r, func(err error) {
 		if err == nil {
 			return
 		}
 		if t == nil {
-			_ = b.conn.Root().Post(target.CommandCloseTarget, target.CloseTargetParams{TargetID: worker.TargetID})
+			_ = a.conn.Root().Post(target.CommandCloseTarget, target.CloseTargetParams{TargetID: worker.TargetID})
 			return
 		}
-		b.mu.Lock()
+		a.mu.Lock()
 		t.note("the page was left because it has opened a web socket: " + err.Error())
-		b.mu.Unlock()
+		a.mu.Unlock()
 		_ = t.Session.Post(page.CommandNavigate, page.NavigateParams{URL: "about:blank"})
 	})
 }
@@ -608,11 +648,11 @@ var counted = []network.ResourceType{
 	network.ResourceTypeDocument, network.ResourceTypeScript, network.ResourceTypeStylesheet, network.ResourceTypeXHR, network.ResourceTypeFetch,
 }
 
-func (b *Browser) tabEvent(t *Tab, e cdp.Event) bool {
-	if _, other := b.mu.others[e.Session]; t == nil || other {
+func (a *shared) tabEvent(t *Tab, e cdp.Event) bool {
+	if _, other := a.mu.others[e.Session]; t == nil || other {
 		return false
 	}
-	t.recording.event(e, b.conn.Session(e.Session))
+	t.recording.event(e, a.conn.Session(e.Session))
 	t.message(e)
 	main := e.Session == t.Session.ID()
 	switch e.Method {
@@ -629,6 +669,15 @@ func (b *Browser) tabEvent(t *Tab, e cdp.Event) bool {
 			return false
 		}
 		t.info.Document, t.info.URL, t.info.Crashed = p.Frame.LoaderID, p.Frame.URL+p.Frame.Fragment, false
+	case "Page.frameAttached", "Page.frameDetached":
+		var p struct {
+			FrameID string `json:"frameId"`
+			Reason  string `json:"reason"`
+		}
+		if e.Decode(&p) == nil {
+			t.frame(p.FrameID, e.Method == "Page.frameAttached" || p.Reason == "swap")
+		}
+		return false
 	case "Page.navigatedWithinDocument":
 		var p struct {
 			FrameID string `json:"frameId"`
@@ -654,8 +703,8 @@ func (b *Browser) tabEvent(t *Tab, e cdp.Event) bool {
 		if e.Decode(&p) != nil {
 			return false
 		}
-		s := b.conn.Session(e.Session)
-		if answer := b.mu.dialogs; p.Type == "alert" || p.Type == "beforeunload" || answer == "accept" || answer == "dismiss" {
+		s := a.conn.Session(e.Session)
+		if answer := t.of.dialogs; p.Type == "alert" || p.Type == "beforeunload" || answer == "accept" || answer == "dismiss" {
 			_ = s.Post(page.CommandHandleJavaScriptDialog, page.HandleJavaScriptDialogParams{
 				Accept: answer != "dismiss" || p.Type == "alert" || p.Type == "beforeunload", // there is nothing to decide
 			})

@@ -51,11 +51,11 @@ func (s *Server) Thread(req *gantryv1.ThreadRequest, stream grpc.ServerStreaming
 		return status.Errorf(codes.FailedPrecondition, "plugin %q is not configured: Configure must succeed first", s.plugin.Name)
 	}
 	t := s.threads.get(req.GetThreadId(), env)
+	if root := req.GetRootThreadId(); root != "" && root != t.id { // which may never use the plugin itself
+		s.adoptSessions(stream.Context(), env, s.threads.get(root, env)) // before a call of the thread, which waits for its family, can use them
+	}
 	t.open(req.GetCwd(), req.GetThreadToken(), req.GetParentThreadId(), req.GetRootThreadId())
 	s.adoptSessions(stream.Context(), env, t)
-	if root := req.GetRootThreadId(); root != "" && root != t.id { // which may never use the plugin itself
-		s.adoptSessions(stream.Context(), env, s.threads.get(root, env))
-	}
 	ctx, cancel := context.WithCancelCause(stream.Context())
 	defer cancel(nil)
 	stop := context.AfterFunc(s.closing, func() { cancel(context.Cause(s.closing)) })

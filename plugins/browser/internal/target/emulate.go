@@ -14,10 +14,10 @@ import (
 
 // Setting is a command that changes how a page sees its device, such as the size of the screen. The latest of a method holds.
 type Setting struct {
-	Method string
-	Params any
+	Method string `json:"method"`
+	Params any    `json:"params"`
 	// Top: the command is for the page, and holds for its frames.
-	Top bool
+	Top bool `json:"top,omitempty"`
 }
 
 // merge returns settings with others that replace those of the same method.

@@ -2,12 +2,14 @@ package target
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	protocol "github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/cdp/jsonv2"
 	"github.com/chromedp/cdproto/target"
 )
 
@@ -203,4 +205,43 @@ func (a *shared) leave(context string) {
 	}
 	a.mu.left = slices.DeleteFunc(a.mu.left, func(c string) bool { return c == context })
 	_ = a.conn.Root().Post(target.CommandDisposeBrowserContext, target.DisposeBrowserContextParams{BrowserContextID: protocol.BrowserContextID(context)})
+}
+
+// Configuration is what was set for all tabs of a part, also for those to come.
+type Configuration struct {
+	Settings []Setting `json:"settings,omitempty"`
+	Mocks    []Mock    `json:"mocks,omitempty"`
+	Dialogs  string    `json:"dialogs,omitempty"`
+}
+
+// Configuration returns what was set so far.
+func (b *Browser) Configuration() Configuration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c := Configuration{Mocks: slices.Clone(b.mocks), Dialogs: b.dialogs}
+	for _, s := range b.settings {
+		if p, err := jsonv2.Marshal(s.Params); err == nil { // as it was when it was sent
+			c.Settings = append(c.Settings, Setting{s.Method, json.RawMessage(p), s.Top})
+		}
+	}
+	return c
+}
+
+// Configure sets it again, in an adopted browser.
+func (b *Browser) Configure(ctx context.Context, c Configuration) error {
+	b.AnswerDialogs(c.Dialogs)
+	return errors.Join(b.Mock(ctx, c.Mocks), b.Apply(ctx, c.Settings))
+}
+
+// Strays returns the IDs of tabs of which nothing but this tells that they are the part's.
+func (b *Browser) Strays() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var out []string
+	for _, t := range b.mu.tabs {
+		if t.of == b && b.users(protocol.BrowserContextID(t.context))[0] != b {
+			out = append(out, t.ID)
+		}
+	}
+	return out
 }

@@ -104,11 +104,11 @@ func (in stateArgs) picture(ctx context.Context, r *running, tab *target.Tab) ([
 }
 
 func (p *browserPlugin) actTool() tool.Tool {
-	return tool.New("browser_act", actDescription(), guarded(p, reporting(p.act)), tool.Assess(p.assessAct), tool.ParallelSafe(), tool.SerialGroup(group))
+	return tool.New("browser_act", actDescription(), guarded(p, reporting(p.act)), tool.Assess(known(p, p.assessAct)), tool.ParallelSafe(), tool.SerialGroup(group))
 }
 
 func (p *browserPlugin) stateTool() tool.Tool {
-	return tool.New("browser_state", stateDescription, guarded(p, reporting(p.state)), tool.Assess(p.assessState), tool.ParallelSafe(), tool.SerialGroup(group))
+	return tool.New("browser_state", stateDescription, guarded(p, reporting(p.state)), tool.Assess(known(p, p.assessState)), tool.ParallelSafe(), tool.SerialGroup(group))
 }
 
 // plan is what a call is going to do.
@@ -138,7 +138,7 @@ func origin(address string) string {
 	return u.Scheme + "://" + u.Host
 }
 
-func (p *browserPlugin) planAct(threadID, cwd string, in actArgs) (plan, []action.Named, error) {
+func (p *browserPlugin) planAct(t *thread, cwd string, in actArgs) (plan, []action.Named, error) {
 	l := plan{Cwd: cwd}
 	actions, err := action.Read(in.Actions)
 	if err != nil {
@@ -154,14 +154,15 @@ func (p *browserPlugin) planAct(threadID, cwd string, in actArgs) (plan, []actio
 	if l.Actions, err = json.Marshal(in.Actions); err != nil {
 		return l, nil, err
 	}
-	r := p.thread(threadID).running()
-	if r == nil {
+	r := t.running()
+	if r == nil && !t.shares() {
 		if l.Starts, err = p.argv("", ""); err != nil {
 			return l, nil, err
 		}
-	} else {
-		for _, t := range r.Browser.Tabs() {
-			if o := origin(t.Info().URL); o != "" && (in.Tab == "" || t.Name() == strings.ToLower(in.Tab)) {
+	}
+	if r != nil {
+		for _, x := range r.Browser.Tabs() {
+			if o := origin(x.Info().URL); o != "" && (in.Tab == "" || x.Name() == strings.ToLower(in.Tab)) {
 				l.Origins = append(l.Origins, o)
 			}
 		}
@@ -191,7 +192,7 @@ func summary(list []action.Named) (text, address string) {
 func failed(name string, err error) *tool.Result { return tool.Errorf("%s failed: %v", name, err) }
 
 func (p *browserPlugin) assessAct(_ context.Context, c *tool.AssessCall, in actArgs) (*contract.Assessment, error) {
-	l, list, err := p.planAct(c.ThreadID(), c.Cwd(), in)
+	l, list, err := p.planAct(p.thread(c.ThreadID()), c.Cwd(), in)
 	if err != nil {
 		return &contract.Assessment{Early: contract.ErrorText("browser_act failed: " + err.Error())}, nil
 	}
@@ -218,7 +219,7 @@ func (p *browserPlugin) act(ctx context.Context, c *tool.Call, in actArgs) (*too
 		return nil, err
 	}
 	defer done()
-	l, list, err := p.planAct(c.ThreadID(), c.Cwd(), in)
+	l, list, err := p.planAct(p.thread(c.ThreadID()), c.Cwd(), in)
 	if err != nil {
 		return failed(name, err), nil
 	}
@@ -261,6 +262,7 @@ func (p *browserPlugin) act(ctx context.Context, c *tool.Call, in actArgs) (*too
 			c.Env().Logger.Warn("what the profiles' sites have stored can't be kept", "err", err)
 		}
 	}
+	r.remember(ctx)
 	res := &tool.Result{IsError: o.Failed, SessionID: r.id, Item: item}
 	images := o.Images
 	if ctx.Err() != nil {

@@ -51,27 +51,30 @@ type cancelArgs struct {
 
 func (p *browserPlugin) scriptTools() []tool.Tool {
 	return []tool.Tool{
-		tool.New("browser_execute", executeDescription, guarded(p, p.execute), tool.Assess(p.assessExecute), tool.ParallelSafe(), tool.SerialGroup(group)),
-		tool.New("browser_observe", observeDescription, guarded(p, p.observe), tool.Assess(p.assessObserve), tool.ParallelSafe(), tool.SerialGroup(group)),
+		tool.New("browser_execute", executeDescription, guarded(p, p.execute), tool.Assess(known(p, p.assessExecute)), tool.ParallelSafe(), tool.SerialGroup(group)),
+		tool.New("browser_observe", observeDescription, guarded(p, p.observe), tool.Assess(known(p, p.assessObserve)), tool.ParallelSafe(), tool.SerialGroup(group)),
 		// Not in the group: it ends what an observation waits for.
-		tool.New("browser_cancel", cancelDescription, guarded(p, p.cancel), tool.Assess(p.assessCancel), tool.ParallelSafe()),
+		tool.New("browser_cancel", cancelDescription, guarded(p, p.cancel), tool.Assess(known(p, p.assessCancel)), tool.ParallelSafe()),
 	}
 }
 
 // planExecute returns what a script can touch: the browser that it starts, or the pages that are open. What it opens later is authorized then.
-func (p *browserPlugin) planExecute(threadID, cwd string, in executeArgs) (plan, error) {
+func (p *browserPlugin) planExecute(t *thread, cwd string, in executeArgs) (plan, error) {
 	l := plan{Cwd: cwd}
 	var err error
 	if l.Actions, err = json.Marshal(in); err != nil {
 		return l, err
 	}
-	r := p.thread(threadID).running()
-	if r == nil || in.Session == oneShot {
+	r := t.running()
+	if r == nil && !t.shares() || in.Session == oneShot {
 		l.Starts, err = p.argv("", "")
 		return l, err
 	}
-	for _, t := range r.Browser.Tabs() {
-		if o := origin(t.Info().URL); o != "" {
+	if r == nil {
+		return l, nil
+	}
+	for _, x := range r.Browser.Tabs() {
+		if o := origin(x.Info().URL); o != "" {
 			l.Origins = append(l.Origins, o)
 		}
 	}
@@ -86,7 +89,7 @@ func (p *browserPlugin) assessExecute(_ context.Context, c *tool.AssessCall, in 
 	if in.Command != "" {
 		return &contract.Assessment{ReadOnly: true, Summary: "Browser " + in.Command, Item: item}, nil
 	}
-	l, err := p.planExecute(c.ThreadID(), c.Cwd(), in)
+	l, err := p.planExecute(p.thread(c.ThreadID()), c.Cwd(), in)
 	if err != nil {
 		return &contract.Assessment{Early: tool.Errorf("browser_execute failed: %v", err)}, nil
 	}
@@ -105,7 +108,7 @@ func (p *browserPlugin) execute(ctx context.Context, c *tool.Call, in executeArg
 	if in.Command != "" {
 		return p.answer(c, in.Command), nil
 	}
-	l, err := p.planExecute(c.ThreadID(), c.Cwd(), in)
+	l, err := p.planExecute(p.thread(c.ThreadID()), c.Cwd(), in)
 	if err != nil {
 		return failed(name, err), nil
 	}
@@ -119,7 +122,7 @@ func (p *browserPlugin) execute(ctx context.Context, c *tool.Call, in executeArg
 	if in.Session == oneShot {
 		mode = session.OneShot
 	}
-	b := newBrowsers(p, c.ThreadID(), script.NewID())
+	b := newBrowsers(p, p.thread(c.ThreadID()), script.NewID())
 	m := session.New(session.Options[*script.Conn]{
 		Browsers: b, Store: entries{c.State()}, Lease: leases(c.Env(), c.ThreadID()), Mode: mode, Keep: p.config.Idle, Adopt: b.existing,
 		Log: func(text string, err error) { c.Env().Logger.Warn(text, "err", err) },

@@ -38,7 +38,7 @@ const extractSchema = `{"type":"object","additionalProperties":false,"required":
 	`"tab":{"type":"string","description":"Name of a tab; default: the current one."}}}`
 
 func (p *browserPlugin) extractTool() tool.Tool {
-	return tool.New("browser_extract", extractDescription, guarded(p, p.extract), tool.Schema(json.RawMessage(extractSchema)), tool.Assess(p.assessExtract), tool.ParallelSafe(),
+	return tool.New("browser_extract", extractDescription, guarded(p, p.extract), tool.Schema(json.RawMessage(extractSchema)), tool.Assess(known(p, p.assessExtract)), tool.ParallelSafe(),
 		tool.SerialGroup(group), tool.Deferred(), tool.EffectsByHost(), tool.SearchText("extract scrape read web page content data list table"))
 }
 

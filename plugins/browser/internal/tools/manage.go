@@ -46,11 +46,11 @@ type (
 // manageTools are the tools that are seldom needed.
 func (p *browserPlugin) manageTools() []tool.Tool {
 	return []tool.Tool{
-		tool.New("browser_status", statusDescription, guarded(p, p.status), tool.Assess(p.assessStatus), tool.ParallelSafe(), tool.Deferred(), tool.SearchText("browser tabs running memory stuck")),
-		tool.New("browser_recover", recoverDescription, guarded(p, p.recover), tool.Assess(p.assessRecover), tool.ParallelSafe(), tool.SerialGroup(group), tool.Deferred(), tool.SearchText("browser stuck hang crash restart close kill")),
-		tool.New("browser_configure", configDescription, guarded(p, p.configure), tool.Assess(p.assessConfigure), tool.ParallelSafe(), tool.SerialGroup(group), tool.Deferred(),
+		tool.New("browser_status", statusDescription, guarded(p, p.status), tool.Assess(known(p, p.assessStatus)), tool.ParallelSafe(), tool.Deferred(), tool.SearchText("browser tabs running memory stuck")),
+		tool.New("browser_recover", recoverDescription, guarded(p, p.recover), tool.Assess(known(p, p.assessRecover)), tool.ParallelSafe(), tool.SerialGroup(group), tool.Deferred(), tool.SearchText("browser stuck hang crash restart close kill")),
+		tool.New("browser_configure", configDescription, guarded(p, p.configure), tool.Assess(known(p, p.assessConfigure)), tool.ParallelSafe(), tool.SerialGroup(group), tool.Deferred(),
 			tool.SearchText("browser viewport user agent mobile dark geolocation timezone locale offline block ads mock requests dialogs")),
-		tool.New("browser_help", helpDescription+strings.Join(help.Topics(), ", ")+".", guarded(p, p.help), tool.Assess(p.assessHelp), tool.ParallelSafe(), tool.Deferred()),
+		tool.New("browser_help", helpDescription+strings.Join(help.Topics(), ", ")+".", guarded(p, p.help), tool.Assess(known(p, p.assessHelp)), tool.ParallelSafe(), tool.Deferred()),
 	}
 }
 
@@ -76,6 +76,11 @@ func (p *browserPlugin) status(ctx context.Context, c *tool.Call, _ statusArgs) 
 	}
 	for _, t := range r.Browser.Tabs() {
 		fmt.Fprintf(&b, "\nTab %s: %s", t.Name(), statusOf(t))
+	}
+	for _, x := range r.Browser.Others() {
+		if n := len(x.Tabs()); n > 0 {
+			fmt.Fprintf(&b, "\nThe agent %s has %d tabs in it.", x.Name(), n)
+		}
 	}
 	return tool.Text(b.String()), nil
 }
@@ -139,7 +144,7 @@ func (p *browserPlugin) recover(ctx context.Context, c *tool.Call, in recoverArg
 		if err := t.stop(ctx, r.id, ""); err != nil {
 			return failed(name, err), nil
 		}
-		return tool.Text("The browser has ended, with its tabs. The next action starts a new one."), nil
+		return tool.Text("The browser has ended, with the tabs. The next action starts a new one."), nil
 	}
 	defer r.idle.Reset(p.config.Idle)
 	defer r.sites.during(ctx, c)()
@@ -283,5 +288,6 @@ func (p *browserPlugin) configure(ctx context.Context, c *tool.Call, in configAr
 	if err != nil {
 		return failed(name, r.gone(err)), nil
 	}
+	r.remember(ctx)
 	return tool.Text("The browser now has " + strings.Join(what, ", ") + "."), nil
 }

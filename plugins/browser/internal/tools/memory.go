@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
 	protocol "github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/runtime"
+
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/gantry-agent/gantry/plugins/browser/internal/target"
@@ -47,24 +49,24 @@ func (g *memoryGuard) note(text string) {
 }
 
 // guardMemory works until the browser or ctx ends, or at once if there is no limit.
-func (r *running) guardMemory(ctx context.Context, logger hclog.Logger) {
+func (h *hosted) guardMemory(ctx context.Context, logger hclog.Logger) {
 	next := time.NewTimer(0)
 	defer next.Stop()
 	for {
 		select {
 		case <-next.C:
-		case <-r.Browser.Done():
+		case <-h.all.Done():
 			return
 		case <-ctx.Done():
 			return
 		}
-		s, err := r.cmd.Stat(ctx)
+		s, err := h.cmd.Stat(ctx)
 		if err != nil || s.Limit <= 0 {
 			return
 		}
 		switch {
 		case s.Memory > s.Limit/100*fullShare:
-			if err := r.closeLargest(ctx); err != nil {
+			if err := h.closeLargest(ctx); err != nil {
 				logger.Warn("the browser is about to reach its memory limit", "memory", s.Memory, "limit", s.Limit, "err", err)
 			}
 			next.Reset(recovery)
@@ -77,8 +79,15 @@ func (r *running) guardMemory(ctx context.Context, logger hclog.Logger) {
 }
 
 // closeLargest closes the tab that uses most memory, as far as is known.
-func (r *running) closeLargest(ctx context.Context) error {
-	tabs := r.Browser.Tabs()
+func (h *hosted) closeLargest(ctx context.Context) error {
+	tabs, users := h.all.Tabs(), map[*target.Tab]*running{}
+	for _, r := range h.members() {
+		for _, x := range r.Browser.Tabs() {
+			if users[x] = r; !slices.Contains(tabs, x) {
+				tabs = append(tabs, x)
+			}
+		}
+	}
 	if len(tabs) == 0 {
 		return fmt.Errorf("it has no tab that could be closed")
 	}
@@ -89,8 +98,10 @@ func (r *running) closeLargest(ctx context.Context) error {
 			largest, most = tabs[i], used
 		}
 	}
-	r.memory.note(fmt.Sprintf("Tab %s (%s) was closed, because the browser had almost reached its memory limit and the tab used most. Do not open that page again in the same way.",
-		largest.Name(), short(largest.Info().URL, 100)))
+	if r := users[largest]; r != nil {
+		r.memory.note(fmt.Sprintf("Tab %s (%s) was closed, because the browser had almost reached its memory limit and the tab used most. Do not open that page again in the same way.",
+			largest.Name(), short(largest.Info().URL, 100)))
+	}
 	ctx, cancel := context.WithTimeout(ctx, stopTime)
 	defer cancel()
 	return largest.Close(ctx)

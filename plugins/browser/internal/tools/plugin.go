@@ -8,6 +8,8 @@ package tools
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -26,6 +28,7 @@ type Config struct {
 	Allow    []string      `json:"allow" doc:"The only hosts that may be opened, such as \"example.com\" or \"*.example.com\". Default: all."`
 	Deny     []string      `json:"deny" doc:"Hosts that may not be opened, with their subdomains."`
 	Idle     time.Duration `json:"idle" default:"30m" doc:"How long an unused browser is kept."`
+	Contexts string        `json:"contexts" default:"agent" doc:"What an agent shares with the browser of the thread that it works for: agent has cookies and storage of its own, with shared all agents have the same."`
 
 	Secret    []SecretBlock  `json:"secret" doc:"What the model can have typed without seeing it."`
 	Profile   []ProfileBlock `json:"profile" doc:"Sites whose cookies and local storage are kept, encrypted, for later browsers."`
@@ -45,14 +48,21 @@ type browserPlugin struct {
 
 	mu struct {
 		sync.Mutex
-		threads map[string]*thread
+		threads  map[string]*thread
+		families map[string]*family // by the IDs of their roots
 	}
 }
 
+// What agents share: nothing, or cookies and storage.
+const (
+	ownContexts    = "agent"
+	sharedContexts = "shared"
+)
+
 // New returns the plugin. binary is the path of this program, which also becomes the browser.
 func New(version, binary string) tool.Plugin {
-	p := &browserPlugin{config: &Config{Sandbox: true, Idle: 30 * time.Minute}, binary: binary}
-	p.mu.threads = map[string]*thread{}
+	p := &browserPlugin{config: &Config{Sandbox: true, Idle: 30 * time.Minute, Contexts: ownContexts}, binary: binary}
+	p.mu.threads, p.mu.families = map[string]*thread{}, map[string]*family{}
 	return tool.Plugin{
 		Name: "browser", Version: version,
 		Description:  "Opens web pages, reads them and acts on them.",
@@ -67,13 +77,20 @@ func New(version, binary string) tool.Plugin {
 		EndThread: func(ctx context.Context, threadID string) error {
 			p.runs.End(ctx, threadID)
 			p.mu.Lock()
-			t := p.mu.threads[threadID]
+			t, f := p.mu.threads[threadID], p.mu.families[threadID]
 			delete(p.mu.threads, threadID)
+			delete(p.mu.families, threadID)
 			p.mu.Unlock()
-			if t == nil {
-				return nil
+			var err error
+			if t != nil {
+				err = t.stop(ctx, "", "")
 			}
-			return t.stop(ctx, "", "")
+			if f != nil { // only its agents may have used the browser
+				if h := f.running(); h != nil {
+					err = errors.Join(err, h.stop(ctx, t, ""))
+				}
+			}
+			return err
 		},
 		View:  p.view,
 		Adopt: p.adopt,
@@ -81,7 +98,10 @@ func New(version, binary string) tool.Plugin {
 	}
 }
 
-func (p *browserPlugin) configured(context.Context, *tool.Env) error {
+func (p *browserPlugin) configured(_ context.Context, env *tool.Env) error {
+	if p.config.Contexts != sharedContexts && p.config.Contexts != ownContexts {
+		return configblock.Invalid(fmt.Sprintf("contexts is %q; it must be %q or %q", p.config.Contexts, ownContexts, sharedContexts), contract.Name("contexts"))
+	}
 	if p.config.Idle <= 0 {
 		return configblock.Invalid("idle must be positive", contract.Name("idle"))
 	}
@@ -114,7 +134,7 @@ func (p *browserPlugin) thread(id string) *thread {
 	defer p.mu.Unlock()
 	t := p.mu.threads[id]
 	if t == nil {
-		t = &thread{using: make(chan struct{}, 1)}
+		t = &thread{id: id, using: make(chan struct{}, 1)}
 		p.mu.threads[id] = t
 	}
 	return t
@@ -125,10 +145,10 @@ func (p *browserPlugin) close(ctx context.Context) error {
 	p.runs.End(ctx, "")
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, t := range p.mu.threads {
-		if r := t.running(); r != nil {
-			r.idle.Stop()
-			r.Browser.Close()
+	for _, f := range p.mu.families {
+		if h := f.running(); h != nil {
+			h.idle.Stop()
+			h.all.Close()
 		}
 	}
 	return nil

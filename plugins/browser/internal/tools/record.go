@@ -25,7 +25,7 @@ type recordArgs struct {
 }
 
 func (p *browserPlugin) recordTool() tool.Tool {
-	return tool.New("browser_record", recordDescription, guarded(p, p.record), tool.Assess(p.assessRecord), tool.ParallelSafe(), tool.SerialGroup(group), tool.Deferred())
+	return tool.New("browser_record", recordDescription, guarded(p, p.record), tool.Assess(known(p, p.assessRecord)), tool.ParallelSafe(), tool.SerialGroup(group), tool.Deferred())
 }
 
 func (p *browserPlugin) assessRecord(_ context.Context, c *tool.AssessCall, in recordArgs) (*contract.Assessment, error) {
@@ -62,6 +62,8 @@ func (p *browserPlugin) record(ctx context.Context, c *tool.Call, in recordArgs)
 		if err := p.startRecording(ctx, r, in.Kinds); err != nil {
 			return failed(name, err), nil
 		}
+		r.interrupted = false
+		r.remember(ctx)
 		return tool.Text("Recording " + strings.Join(r.recorder.Kinds(), ", ") + ". browser_record with stop ends it; it is lost if the browser ends before."), nil
 	}
 	x := p.transfer(c, r)
@@ -106,6 +108,7 @@ func (x *transfer) stopRecording(ctx context.Context) ([]string, error) {
 		return nil, errors.New("nothing is recorded")
 	}
 	x.r.recorder = nil
+	x.r.remember(ctx)
 	list, err := rec.Stop(ctx, x.p.secrets.masks.Text)
 	var lines []string
 	for _, f := range list {
@@ -118,6 +121,9 @@ func (x *transfer) stopRecording(ctx context.Context) ([]string, error) {
 	}
 	if err != nil {
 		lines = append(lines, "Some of it could not be made: "+err.Error())
+	}
+	if x.r.interrupted {
+		lines = append(lines, "The plugin was started again meanwhile, so what was recorded before is lost.")
 	}
 	return lines, nil
 }

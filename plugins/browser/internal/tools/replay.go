@@ -32,7 +32,7 @@ type replayArgs struct {
 }
 
 func (p *browserPlugin) replayTool() tool.Tool {
-	return tool.New("browser_replay", replayDescription, guarded(p, p.replay), tool.Assess(p.assessReplay), tool.ParallelSafe(), tool.SerialGroup(group), tool.Deferred(),
+	return tool.New("browser_replay", replayDescription, guarded(p, p.replay), tool.Assess(known(p, p.assessReplay)), tool.ParallelSafe(), tool.SerialGroup(group), tool.Deferred(),
 		tool.EffectsByHost(), tool.SearchText("repeat rerun recorded browser history run again automation"))
 }
 

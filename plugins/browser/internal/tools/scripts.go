@@ -34,8 +34,8 @@ type browsers struct {
 
 var _ session.Browsers[*script.Conn] = (*browsers)(nil)
 
-func newBrowsers(p *browserPlugin, threadID, run string) *browsers {
-	b := &browsers{p: p, t: p.thread(threadID), run: run}
+func newBrowsers(p *browserPlugin, t *thread, run string) *browsers {
+	b := &browsers{p: p, t: t, run: run}
 	b.mu.attached, b.mu.own = make(chan struct{}), map[string]*thread{}
 	return b
 }
@@ -121,7 +121,8 @@ func (b *browsers) hold() (c *tool.Call, free func()) {
 func (b *browsers) Create(ctx context.Context, m session.Mode) (string, error) {
 	t := b.t
 	if m == session.OneShot {
-		t = &thread{using: make(chan struct{}, 1), alone: true}
+		t = &thread{id: b.run, using: make(chan struct{}, 1), alone: true}
+		t.join(newFamily(b.run))
 	}
 	for {
 		r, err := b.begin(ctx, t)

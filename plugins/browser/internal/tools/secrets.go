@@ -202,10 +202,13 @@ func (p *browserPlugin) pictures(ctx context.Context, s *action.Session, tab *ta
 	return images, nil
 }
 
-// guarded masks secrets in what a handler returns. All tools have it.
+// guarded calls a handler once it is known whose agent the thread's is, and masks secrets in what it returns. All tools have it.
 func guarded[In any](p *browserPlugin, handler func(context.Context, *tool.Call, In) (*tool.Result, error)) func(context.Context, *tool.Call, In) (*tool.Result, error) {
 	return func(ctx context.Context, c *tool.Call, in In) (*tool.Result, error) {
 		p.secrets.load(ctx)
+		if _, err := p.of(ctx, c.Thread()); err != nil {
+			return nil, err
+		}
 		r, err := handler(ctx, c, in)
 		p.secrets.mask(r)
 		if err != nil {

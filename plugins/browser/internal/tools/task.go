@@ -48,7 +48,7 @@ const taskSchema = `{"type":"object","additionalProperties":false,"required":["t
 	`"judge":{"type":"boolean","description":"Check the answer by another model call; default true."}}}`
 
 func (p *browserPlugin) taskTool() tool.Tool {
-	return tool.New("browser_task", taskDescription, guarded(p, p.task), tool.Schema(json.RawMessage(taskSchema)), tool.Assess(p.assessTask), tool.ParallelSafe(),
+	return tool.New("browser_task", taskDescription, guarded(p, p.task), tool.Schema(json.RawMessage(taskSchema)), tool.Assess(known(p, p.assessTask)), tool.ParallelSafe(),
 		tool.SerialGroup(group), tool.Deferred(), tool.EffectsByHost(), tool.SearchText("browser agent automate web task log in fill form book search site"))
 }
 

@@ -2,7 +2,6 @@ package tools
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,11 +34,13 @@ const (
 
 // thread is a thread with its browser.
 type thread struct {
+	id    string
 	using chan struct{} // has a token while a call uses the browser
 	alone bool          // its browser belongs to one script, and ends with it
 
 	mu struct {
 		sync.Mutex
+		family  *family      // nil: not known yet
 		browser *running     // nil: none
 		lost    string       // why the last one ended, until the model knows
 		script  string       // the run that uses the browser; empty: none
@@ -53,27 +54,28 @@ type restriction struct {
 	domains []string
 }
 
-// running is a browser of a thread.
+// running is a browser, or a part of one, that a thread uses.
 type running struct {
 	action.Session
-	sites     *sites
-	downloads *files.Downloads
-	keeper    *keeper
-	recorder  *record.Recorder // nil: nothing is recorded; only the call that uses the browser changes it
-	told      string           // origin of the page whose secrets the model knows
-	profile   string           // folder
-	id        string
-	cmd       *process.Cmd
-	session   *tool.Session
-	idle      *time.Timer
-	control   control
-	reader    reader
-	memory    memoryGuard
+	*hosted
+	sites       *sites
+	downloads   *files.Downloads
+	keeper      *keeper
+	recorder    *record.Recorder // nil: nothing is recorded; only the call that uses the browser changes it
+	told        string           // origin of the page whose secrets the model knows
+	id          string           // of the session
+	opened      string           // the call that has opened it
+	session     *tool.Session    // see [thread.session]
+	stored      []byte           // what is stored of it; guarded by the thread's mutex
+	interrupted bool             // the recording has lost its beginning
+	control     control
+	reader      reader
+	memory      memoryGuard
 }
 
 // note describes a browser to the next process of the plugin.
 type note struct {
-	ID      string `json:"id"` // of the session
+	ID      string `json:"id"`
 	Proxied bool   `json:"proxied,omitempty"`
 	Alone   bool   `json:"alone,omitempty"` // it belongs to one script
 }
@@ -116,16 +118,11 @@ func (t *thread) bury(ctx context.Context, r *running) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	t.forget(r, r.why())
-	return nil
-}
-
-// why says how a browser has ended.
-func (r *running) why() string {
-	if e, ok := r.cmd.Exit(); ok {
-		return ended(e)
+	for x, member := range r.members() {
+		x.forget(member, r.why())
 	}
-	return "it has ended"
+	r.unlist()
+	return nil
 }
 
 // restrict lets the thread's browser open only some addresses, until end is called.
@@ -167,7 +164,9 @@ func (t *thread) forget(r *running, why string) {
 	if t.mu.browser == r {
 		t.mu.browser, t.mu.lost = nil, why
 	}
-	r.idle.Stop()
+	r.hosted.mu.Lock()
+	defer r.hosted.mu.Unlock()
+	delete(r.hosted.mu.members, t)
 }
 
 // stop ends the thread's browser if it has the given ID; empty: any.
@@ -176,16 +175,7 @@ func (t *thread) stop(ctx context.Context, id, why string) error {
 	if r == nil || id != "" && r.id != id {
 		return nil
 	}
-	t.forget(r, why)
-	err := r.keeper.save(ctx)
-	r.Browser.Close()
-	err = errors.Join(err, r.cmd.Kill())
-	select {
-	case <-r.cmd.Done():
-		return errors.Join(err, profile.Remove(ctx, r.profile))
-	case <-ctx.Done():
-		return errors.Join(err, context.Cause(ctx))
-	}
+	return t.leave(ctx, r, why)
 }
 
 // argv returns the command line of the browser, with its folder and the host's proxy, which are different for each browser.
@@ -212,11 +202,46 @@ func (p *browserPlugin) command(ctx context.Context, c *tool.Call, folder string
 // profiles is the folder with those of the browsers.
 func profiles(env *tool.Env) string { return filepath.Join(env.DataDir, "profiles") }
 
-// start starts the thread's browser under the grant of a call.
-func (p *browserPlugin) start(ctx context.Context, c *tool.Call, t *thread) (_ *running, err error) {
+// start makes the thread a user of its family's browser, which is started under the grant of a call unless it runs.
+func (p *browserPlugin) start(ctx context.Context, c *tool.Call, t *thread) (*running, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTime, fmt.Errorf("the browser was not ready within %v", startTime))
 	defer cancel()
-	n := note{ID: "browser-" + strings.ToLower(rand.Text()[:10]), Proxied: c.Grant().Proxy != "", Alone: t.alone}
+	f := t.kin()
+	select {
+	case f.turn <- struct{}{}:
+		defer func() { <-f.turn }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	h := f.running()
+	if h == nil {
+		var err error
+		if h, err = p.launch(ctx, c, t); err != nil {
+			return nil, err
+		}
+	}
+	r, err := p.enter(ctx, t, h)
+	if err != nil {
+		if len(h.members()) == 0 {
+			err = errors.Join(err, h.stop(context.WithoutCancel(ctx), t, ""))
+		}
+		return nil, err
+	}
+	r.id, r.opened = h.id, c.ID()
+	if h.call != c.ID() { // whose session is that of the process
+		r.id = browserID()
+	}
+	s := c.Thread().OpenSession(r.id, c.ID(), "Browser")
+	t.mu.Lock()
+	r.session = s
+	t.mu.Unlock()
+	h.remember(ctx)
+	return r, nil
+}
+
+// launch starts the browser of the thread's family under the grant of a call.
+func (p *browserPlugin) launch(ctx context.Context, c *tool.Call, t *thread) (_ *hosted, err error) {
+	n := note{ID: browserID(), Proxied: c.Grant().Proxy != "", Alone: t.alone}
 	b, err := json.Marshal(n)
 	if err != nil {
 		return nil, err
@@ -241,9 +266,9 @@ func (p *browserPlugin) start(ctx context.Context, c *tool.Call, t *thread) (_ *
 	if err != nil {
 		return nil, err
 	}
-	cmd.Session, cmd.Keep = true, &process.Keep{Note: b}
+	cmd.Session, cmd.Keep, cmd.OfRoot = true, &process.Keep{Note: b}, !t.alone
 	printed := &tail{}
-	r, err := p.connect(ctx, c.Env(), t, cmd, printed, n, false)
+	h, err := p.connect(ctx, c.Env(), t.kin(), p.root(t).check, cmd, printed, n, false)
 	if err != nil {
 		if text := printed.String(); text != "" {
 			err = fmt.Errorf("%w; it printed:\n%s", err, text)
@@ -253,12 +278,13 @@ func (p *browserPlugin) start(ctx context.Context, c *tool.Call, t *thread) (_ *
 		}
 		return nil, err
 	}
-	t.add(c.Env(), r, p.config.Idle, func() *tool.Session { return c.Thread().OpenSession(n.ID, c.ID(), "Browser") })
-	return r, nil
+	h.call = c.ID()
+	h.watch(p.config.Idle)
+	return h, nil
 }
 
 // connect starts a command and connects to the browser that it becomes. If that fails, it has ended.
-func (p *browserPlugin) connect(ctx context.Context, env *tool.Env, th *thread, cmd *process.Cmd, printed *tail, n note, adopted bool) (*running, error) {
+func (p *browserPlugin) connect(ctx context.Context, env *tool.Env, f *family, check func(address string) error, cmd *process.Cmd, printed *tail, n note, adopted bool) (*hosted, error) {
 	cmd.WaitDelay, cmd.Stderr = unlimited, printed
 	in, err1 := cmd.StdinPipe()
 	out, err2 := cmd.StdoutPipe()
@@ -271,70 +297,18 @@ func (p *browserPlugin) connect(ctx context.Context, env *tool.Env, th *thread, 
 		}
 		return nil, err
 	}
+	h := &hosted{family: f, env: env, id: n.ID, profile: filepath.Join(profiles(env), n.ID), cmd: cmd, proxied: n.Proxied}
+	h.mu.members = map[*thread]*running{}
 	// A proxy lets nothing through to hosts that have not been authorized, so the parts of pages have to be known before they are asked for.
-	s := &sites{policy: p.policy, restricted: th.check}
-	b, err := target.Open(ctx, out, lasting(in), target.Options{Adopted: adopted, Judge: s.judge, Parts: n.Proxied})
+	h.sites = &sites{policy: p.policy, restricted: check}
+	var err error
+	h.all, err = target.Open(ctx, out, browserproc.Lasting(in), target.Options{Adopted: adopted, Judge: h.sites.judge, Parts: n.Proxied, Name: mainName})
 	if err != nil {
 		kill := cmd.Kill()
 		<-cmd.Done()
 		return nil, errors.Join(err, kill)
 	}
-	r := &running{Session: action.Session{Browser: b, Allowed: s.open, Decided: s.decided}, sites: s, profile: filepath.Join(profiles(env), n.ID), id: n.ID, cmd: cmd}
-	if r.downloads, err = files.Watch(ctx, b, r.profile); err != nil {
-		b.Close()
-		kill := cmd.Kill()
-		<-cmd.Done()
-		return nil, errors.Join(err, kill)
-	}
-	r.keeper = newKeeper(env, p.config.Profile, r)
-	return r, nil
-}
-
-// add makes a browser that of the thread, opens its session, which may be stopped at once, and waits for its end in the background.
-func (t *thread) add(env *tool.Env, r *running, idle time.Duration, open func() *tool.Session) {
-	r.idle = time.AfterFunc(idle, func() {
-		select {
-		case t.using <- struct{}{}: // no call begins to use it meanwhile
-			defer func() { <-t.using }()
-		default:
-			return // the end of the call sets the timer again
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), stopTime)
-		defer cancel()
-		_ = t.stop(ctx, r.id, fmt.Sprintf("it was not used for %v", idle)) // otherwise the host ends it with the thread
-	})
-	t.mu.Lock()
-	t.mu.browser = r
-	t.mu.Unlock()
-	r.session = open()
-	go r.guardMemory(env.Context(), env.Logger) // owned by the browser: it ends with it, or with this process
-	// Owned by the browser: it ends with it, or with this process.
-	go func() {
-		select {
-		case <-r.cmd.Done():
-		case <-r.Browser.Done():
-			select {
-			case <-r.cmd.Done():
-			case <-env.Context().Done():
-				return
-			}
-		case <-env.Context().Done():
-			return
-		}
-		if e, ok := r.cmd.Exit(); ok {
-			r.session.Exited(e.Code)
-		} else {
-			r.session.Lost()
-		}
-		t.forget(r, r.why())
-		r.Browser.Close()
-		_ = r.cmd.Release()                                                // otherwise the next process of the plugin finds that it has ended
-		ctx, cancel := context.WithTimeout(context.Background(), stopTime) // also when the plugin ends
-		defer cancel()
-		if err := profile.Remove(ctx, r.profile); err != nil {
-			env.Logger.Warn("the folder of a browser that has ended can't be removed", "err", err)
-		}
-	}()
+	return h, nil
 }
 
 // ended says how a browser has ended.
@@ -366,23 +340,28 @@ func (p *browserPlugin) adoptOne(ctx context.Context, a *tool.Adoption, x proces
 	if err := json.Unmarshal(x.Note, &n); err != nil {
 		return err
 	}
-	t := p.thread(a.Thread.ID())
-	has := t.running()
+	f := p.family(a.Thread.ID())
+	has := f.running()
 	if has != nil && has.id == n.ID {
 		return nil // as long as an earlier process runs, each request adopts again what this one has already
 	}
-	r, err := p.connect(ctx, a.Env, t, x.Cmd, &tail{}, n, true)
+	h, err := p.connect(ctx, a.Env, f, p.thread(f.root).check, x.Cmd, &tail{}, n, true)
 	if err != nil {
 		return err
 	}
 	if has != nil || n.Alone { // its script has ended with the earlier process
-		r.Browser.Close()
+		h.all.Close()
 		err := x.Cmd.Kill()
 		<-x.Cmd.Done()
-		return errors.Join(err, x.Cmd.Release(), profile.Remove(ctx, r.profile))
+		return errors.Join(err, x.Cmd.Release(), profile.Remove(ctx, h.profile), h.erase(ctx))
 	}
-	t.add(a.Env, r, p.config.Idle, func() *tool.Session { return a.Thread.ResumeSession(n.ID, x.CallID, "Browser", 0) })
-	return nil
+	h.call = x.CallID
+	h.watch(p.config.Idle)
+	err = p.recall(ctx, h)
+	if t := p.thread(a.Thread.ID()); t.running() != nil {
+		t.resume(a.Thread, t.running())
+	}
+	return err
 }
 
 // tail keeps the end of what a browser prints.

@@ -2,6 +2,7 @@ package tools
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"os/exec"
 	"strings"
@@ -19,7 +20,9 @@ func TestConfiguration(t *testing.T) {
 		`"https://" is not the pattern`: {Idle: 1, Deny: []string{"https://"}},
 		"":                              {Sandbox: true, Idle: 1, Allow: []string{"*.example.com"}, Deny: []string{"x.example.com"}},
 		"Chromium's own sandbox is off": {Idle: 1},
+		`contexts is "thread"`:          {Idle: 1, Contexts: "thread"},
 	} {
+		c.Contexts = cmp.Or(c.Contexts, ownContexts)
 		p := &browserPlugin{config: &c}
 		err := p.configured(t.Context(), nil)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
@@ -34,10 +37,9 @@ func TestDigest(t *testing.T) {
 	if _, err := exec.LookPath("chromium-headless-shell"); err != nil {
 		t.Skip("there is no Chromium on this machine")
 	}
-	p := &browserPlugin{config: &Config{}}
-	p.mu.threads = map[string]*thread{}
+	p, x := &browserPlugin{config: &Config{}}, &thread{id: "t"}
 	open := func(url string) plan {
-		l, _, err := p.planAct("t", "/w", actArgs{Actions: []map[string]any{{"navigate": map[string]any{"url": url}}}})
+		l, _, err := p.planAct(x, "/w", actArgs{Actions: []map[string]any{{"navigate": map[string]any{"url": url}}}})
 		if err != nil {
 			t.Fatal(err)
 		}

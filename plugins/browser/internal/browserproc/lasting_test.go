@@ -1,4 +1,4 @@
-package tools
+package browserproc
 
 import (
 	"errors"
@@ -16,21 +16,21 @@ func TestInputOutlivesItsWriter(t *testing.T) {
 	}
 	defer r.Close()
 	defer w.Close()
-	first := lasting(w)
+	first := Lasting(w)
 	if n, err := first.Write([]byte("one")); n != 3 || err != nil {
 		t.Fatal(n, err)
 	}
 	if err := errors.Join(first.Close(), first.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := lasting(w).Write([]byte("two")); n != 3 || err != nil {
+	if n, err := Lasting(w).Write([]byte("two")); n != 3 || err != nil {
 		t.Fatal(n, err)
 	}
 	b := make([]byte, 6)
 	if _, err := io.ReadFull(r, b); err != nil || string(b) != "onetwo" {
 		t.Errorf("%q, %v", b, err)
 	}
-	held := lasting(w)
+	held := Lasting(w)
 	ended := make(chan error)
 	go func() { // ends with Close
 		_, err := held.Write(make([]byte, 1<<20)) // more than a pipe holds

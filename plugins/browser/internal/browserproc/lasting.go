@@ -1,4 +1,4 @@
-package tools
+package browserproc
 
 import (
 	"io"
@@ -6,18 +6,19 @@ import (
 	"sync"
 )
 
-// lastingInput is the input of a browser, which outlives who writes to it: to close it would close it for the next process of the plugin, too.
+// LastingInput is the input of a browser, which outlives who writes to it: to close it would close it for the next process of the plugin, too.
 // Who ends a browser kills it.
-type lastingInput struct {
+type LastingInput struct {
 	w    io.Writer
 	once sync.Once
 	left chan struct{}
 }
 
-func lasting(w io.Writer) *lastingInput { return &lastingInput{w: w, left: make(chan struct{})} }
+// Lasting returns the input of a browser whose Close leaves it open.
+func Lasting(w io.Writer) *LastingInput { return &LastingInput{w: w, left: make(chan struct{})} }
 
 // Write implements io.Writer. It must not be called concurrently.
-func (l *lastingInput) Write(b []byte) (int, error) {
+func (l *LastingInput) Write(b []byte) (int, error) {
 	type result struct {
 		n   int
 		err error
@@ -36,7 +37,7 @@ func (l *lastingInput) Write(b []byte) (int, error) {
 }
 
 // Close implements io.Closer. It ends a Write that a browser which reads nothing holds up.
-func (l *lastingInput) Close() error {
+func (l *LastingInput) Close() error {
 	l.once.Do(func() { close(l.left) })
 	return nil
 }

@@ -54,7 +54,7 @@ func (s *Server) Thread(req *gantryv1.ThreadRequest, stream grpc.ServerStreaming
 	if root := req.GetRootThreadId(); root != "" && root != t.id { // which may never use the plugin itself
 		s.adoptSessions(stream.Context(), env, s.threads.get(root, env)) // before a call of the thread, which waits for its family, can use them
 	}
-	t.open(req.GetCwd(), req.GetThreadToken(), req.GetParentThreadId(), req.GetRootThreadId())
+	t.open(req.GetCwd(), req.GetThreadToken(), req.GetParentThreadId(), req.GetRootThreadId(), req.GetAgentPath())
 	s.adoptSessions(stream.Context(), env, t)
 	ctx, cancel := context.WithCancelCause(stream.Context())
 	defer cancel(nil)

@@ -50,6 +50,7 @@ type Thread struct {
 		token    string
 		parent   string
 		root     string
+		agent    string
 		contexts map[string]string
 		queue    []threadItem
 		bytes    int           // of session output in the queue
@@ -95,6 +96,14 @@ func (t *Thread) Family(ctx context.Context) (parent, root string, err error) {
 	case <-ctx.Done():
 		return "", "", context.Cause(ctx)
 	}
+}
+
+// Agent is what the other agents of its root call the agent whose thread it is, such as "/root/a"; empty if it is no agent's, and until the
+// host has opened the thread.
+func (t *Thread) Agent() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.mu.agent
 }
 
 // Cwd is the thread's working folder; empty until the host has opened the thread.
@@ -400,10 +409,11 @@ func (ts *threads) get(id string, env *Env) *Thread {
 }
 
 // open records the information from the host's stream.
-func (t *Thread) open(cwd, token, parent, root string) {
+func (t *Thread) open(cwd, token, parent, root, agent string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.mu.cwd, t.mu.token, t.mu.parent, t.mu.root = cwd, token, parent, cmp.Or(root, t.id) // hosts of earlier versions send no root
+	t.mu.agent = agent
 	select {
 	case <-t.opened:
 	default:

@@ -276,20 +276,20 @@ func TestThreadHookFails(t *testing.T) {
 	})
 }
 
-// A thread knows for which one it works, and the first of those above it, once the host has opened it.
+// A thread knows for which one it works, the first of those above it, and what its agent is called, once the host has opened it.
 func TestFamily(t *testing.T) {
-	got := make(chan [2]string, 1)
+	got := make(chan [3]string, 1)
 	p := configured(t, tool.Plugin{Thread: func(ctx context.Context, th *tool.Thread) error {
 		parent, root, err := th.Family(ctx)
-		got <- [2]string{parent, root}
+		got <- [3]string{parent, root, th.Agent()}
 		return err
 	}}, nil, "")
 	for _, tc := range []struct {
-		parent, root string
-		want         [2]string
-	}{{"p", "r", [2]string{"p", "r"}}, {"", "t", [2]string{"", "t"}}, {"", "", [2]string{"", "t"}}} {
+		parent, root, agent string
+		want                [3]string
+	}{{"p", "r", "/root/a", [3]string{"p", "r", "/root/a"}}, {"", "t", "", [3]string{"", "t", ""}}, {"", "", "", [3]string{"", "t", ""}}} {
 		ctx, cancel := context.WithCancel(t.Context())
-		if _, err := p.Thread(ctx, &gantryv1.ThreadRequest{ThreadId: "t", ParentThreadId: tc.parent, RootThreadId: tc.root}); err != nil {
+		if _, err := p.Thread(ctx, &gantryv1.ThreadRequest{ThreadId: "t", ParentThreadId: tc.parent, RootThreadId: tc.root, AgentPath: tc.agent}); err != nil {
 			t.Fatal(err)
 		}
 		if f := <-got; f != tc.want {

@@ -66,7 +66,7 @@ func newRunning(h *Host, t *thread.Thread, role child.Role, context *event.Refer
 	r.restore(context)
 	parent, root := family(h, t)
 	r.plugins = pluginthread.New(pluginthread.Config{
-		Parent: parent, Root: root,
+		Parent: parent, Root: root, Agent: agentPath(t),
 		Tokens: h.tokens, Launcher: h.launcher, Backend: h.plugins.Backend, Redactor: h.redactor(), Logger: h.log,
 		Denial: func(output string) *event.Denial {
 			permitted, _ := t.Approvals().Permitted("")
@@ -95,6 +95,14 @@ func family(h *Host, t *thread.Thread) (parent, root event.ThreadID) {
 	parent = r.thread.ID()
 	_, root = family(h, r.thread)
 	return parent, root
+}
+
+// agentPath is what the agents of its root call the agent whose thread it is; empty: it is no agent's.
+func agentPath(t *thread.Thread) string {
+	if a := t.Started().Agent; a != nil {
+		return a.Path
+	}
+	return ""
 }
 
 // offer gives the thread the tools of its clients.

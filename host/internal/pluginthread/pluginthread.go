@@ -34,6 +34,7 @@ type Config struct {
 	Backend      func(label string) (*tool.Client, bool)
 	Redactor     *redact.Redactor // removes secrets from the output of sessions and from texts for the model; nil: nothing is removed
 	Parent, Root event.ThreadID   // of the thread; Parent is empty and Root the thread itself if it works for none
+	Agent        string           // path of the agent whose thread it is; may be empty
 	// Denial finds out from the end of a session's output what its sandbox did not permit.
 	Denial func(output string) *event.Denial
 	Logger hclog.Logger
@@ -92,7 +93,7 @@ func (s *Thread) Use(label string, backend *tool.Client) {
 	s.work.Go(func() { // ends with the plugin's process or the thread
 		defer revoke()
 		err := backend.Thread(s.ctx, tool.Thread{
-			ID: string(s.thread.ID()), Parent: string(s.cfg.Parent), Root: string(s.cfg.Root), Cwd: s.thread.Settings().Cwd,
+			ID: string(s.thread.ID()), Parent: string(s.cfg.Parent), Root: string(s.cfg.Root), Agent: s.cfg.Agent, Cwd: s.thread.Settings().Cwd,
 		}, token, func(ev contract.ThreadEvent) { s.event(label, ev) })
 		if err != nil && s.ctx.Err() == nil {
 			s.cfg.Logger.Debug("thread stream ended", "plugin", label, "thread", s.thread.ID(), "err", err)

@@ -54,7 +54,7 @@ func (c *Client) Watch(ctx context.Context, changed func(contract.ToolSet)) erro
 }
 
 // Thread is what a plugin is told of a thread.
-type Thread struct{ ID, Parent, Root, Cwd string }
+type Thread struct{ ID, Parent, Root, Agent, Cwd string }
 
 // Thread tells the plugin that a thread uses it, and reports context and sessions until the process or ctx ends. The token lets the
 // plugin publish in the thread outside of calls.
@@ -65,7 +65,7 @@ func (c *Client) Thread(ctx context.Context, thread Thread, token string, sink f
 	}
 	lease.Detach()
 	stream, err := gantryv1.NewToolServiceClient(lease.Conn).Thread(ctx, &gantryv1.ThreadRequest{
-		ThreadId: thread.ID, Cwd: thread.Cwd, ThreadToken: token, ParentThreadId: thread.Parent, RootThreadId: thread.Root,
+		ThreadId: thread.ID, Cwd: thread.Cwd, ThreadToken: token, ParentThreadId: thread.Parent, RootThreadId: thread.Root, AgentPath: thread.Agent,
 	})
 	if err != nil {
 		return plugin.Classify(err, lease)

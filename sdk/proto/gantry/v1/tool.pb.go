@@ -1013,7 +1013,9 @@ type ThreadRequest struct {
 	// The thread that it works for, as the thread of an agent does; empty: none that runs.
 	ParentThreadId string `protobuf:"bytes,4,opt,name=parent_thread_id,json=parentThreadId,proto3" json:"parent_thread_id,omitempty"`
 	// The first of the threads above it; its own ID if there is none.
-	RootThreadId  string `protobuf:"bytes,5,opt,name=root_thread_id,json=rootThreadId,proto3" json:"root_thread_id,omitempty"`
+	RootThreadId string `protobuf:"bytes,5,opt,name=root_thread_id,json=rootThreadId,proto3" json:"root_thread_id,omitempty"`
+	// What the agents of the root call the agent whose thread it is, such as "/root/a"; empty: it is no agent's.
+	AgentPath     string `protobuf:"bytes,6,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1079,6 +1081,13 @@ func (x *ThreadRequest) GetParentThreadId() string {
 func (x *ThreadRequest) GetRootThreadId() string {
 	if x != nil {
 		return x.RootThreadId
+	}
+	return ""
+}
+
+func (x *ThreadRequest) GetAgentPath() string {
+	if x != nil {
+		return x.AgentPath
 	}
 	return ""
 }
@@ -4949,13 +4958,15 @@ const file_gantry_v1_tool_proto_rawDesc = "" +
 	"\n" +
 	"definition\x18\x02 \x01(\tR\n" +
 	"definition\x12\x1a\n" +
-	"\bproperty\x18\x03 \x01(\tR\bproperty\"\xb1\x01\n" +
+	"\bproperty\x18\x03 \x01(\tR\bproperty\"\xd0\x01\n" +
 	"\rThreadRequest\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\x12\x10\n" +
 	"\x03cwd\x18\x02 \x01(\tR\x03cwd\x12!\n" +
 	"\fthread_token\x18\x03 \x01(\tR\vthreadToken\x12(\n" +
 	"\x10parent_thread_id\x18\x04 \x01(\tR\x0eparentThreadId\x12$\n" +
-	"\x0eroot_thread_id\x18\x05 \x01(\tR\frootThreadId\"\x96\x02\n" +
+	"\x0eroot_thread_id\x18\x05 \x01(\tR\frootThreadId\x12\x1d\n" +
+	"\n" +
+	"agent_path\x18\x06 \x01(\tR\tagentPath\"\x96\x02\n" +
 	"\x0eThreadResponse\x122\n" +
 	"\acontext\x18\x01 \x01(\v2\x16.gantry.v1.ContextTextH\x00R\acontext\x12A\n" +
 	"\x0esession_opened\x18\x02 \x01(\v2\x18.gantry.v1.SessionOpenedH\x00R\rsessionOpened\x12A\n" +

@@ -36,6 +36,7 @@ type Action struct {
 	SelectDropdown  *Select       `json:"select_dropdown,omitempty"`
 	Switch          *TabName      `json:"switch,omitempty"`
 	Close           *TabName      `json:"close,omitempty"`
+	HandOver        *HandOver     `json:"hand_over,omitempty"`
 	Evaluate        *Evaluate     `json:"evaluate,omitempty"`
 	HandleDialog    *HandleDialog `json:"handle_dialog,omitempty"`
 	Screenshot      *Screenshot   `json:"screenshot,omitempty"`
@@ -122,6 +123,9 @@ type (
 	}
 	TabName struct {
 		TabID string `json:"tab_id"`
+	}
+	HandOver struct {
+		To string `json:"to" jsonschema:"agent"`
 	}
 	Evaluate struct {
 		Code string `json:"code"`

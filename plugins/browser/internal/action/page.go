@@ -110,6 +110,25 @@ func (r *run) switchTo(ctx context.Context, name string) (string, error) {
 	return "Switched to tab " + t.Name(), nil
 }
 
+// do gives the tab to another agent that uses the browser.
+func (a *HandOver) do(_ context.Context, r *run) (string, error) {
+	var names []string
+	for _, x := range r.s.Browser.Others() {
+		if names = append(names, x.Name()); x.Name() != a.To {
+			continue
+		}
+		if err := r.s.Browser.Give(r.tab, x); err != nil {
+			return "", err
+		}
+		r.ends, r.still, r.closes = true, true, true
+		return fmt.Sprintf("Handed tab %s over to %s, which sees it from now on", r.tab.Name(), a.To), nil
+	}
+	if len(names) == 0 {
+		return "", errors.New("no other agent uses the browser")
+	}
+	return "", fmt.Errorf("no agent %q uses the browser; those that do are %s. One that is to take a tab over has to open a page first", a.To, strings.Join(names, ", "))
+}
+
 func (r *run) close(ctx context.Context, name string) (string, error) {
 	current := r.s.current
 	t, err := r.s.Tab(ctx, name)

@@ -61,6 +61,9 @@ func (s *Session) Tab(ctx context.Context, name string) (*target.Tab, error) {
 				return t, nil
 			}
 		}
+		if owner, ok := s.Browser.Owner(name); ok {
+			return nil, fmt.Errorf("tab %q is that of the agent %s; ask it to hand the tab over, or open a tab of your own", name, owner)
+		}
 		var names []string
 		for _, t := range tabs {
 			names = append(names, t.Name())

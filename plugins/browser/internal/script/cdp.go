@@ -206,6 +206,11 @@ func (g *globals) send(ctx context.Context, args []json.RawMessage) (any, error)
 			}
 		}
 	}
+	done, err := ofPart(ctx, conn.Browser, &c)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	if c.method == "Target.closeTarget" && len(conn.Browser.Tabs()) == 1 { // the browser would end with its last tab
 		if _, err := conn.Browser.NewTab(ctx); err != nil {
 			return nil, err
@@ -226,10 +231,15 @@ func (g *globals) send(ctx context.Context, args []json.RawMessage) (any, error)
 		return nil, conn.Explain(err)
 	}
 	g.log("receive", c.method, fmt.Sprintf("%d bytes", len(result)))
+	if c.method == "Target.getTargets" {
+		if result, err = partly(conn.Browser, result); err != nil {
+			return nil, err
+		}
+	}
 	if slices.Contains(everywhere, c.method) {
 		return ofSites(json.RawMessage(result), sites)
 	}
-	return g.noted(c, address, result)
+	return g.noted(conn, c, address, result)
 }
 
 // find returns the session that a command is for. tab is nil for the browser's own.
@@ -280,7 +290,7 @@ func (g *globals) call(ctx context.Context, tab *target.Tab, s *cdp.Session, c c
 }
 
 // noted notes what a result means for later commands and for who observes the run.
-func (g *globals) noted(c command, address string, result jsonv2.Value) (any, error) {
+func (g *globals) noted(conn *Conn, c command, address string, result jsonv2.Value) (any, error) {
 	var r struct {
 		Stream           string `json:"stream"`
 		BrowserContextID string `json:"browserContextId"`
@@ -300,6 +310,7 @@ func (g *globals) noted(c command, address string, result jsonv2.Value) (any, er
 			g.streams = append(g.streams, r.Stream)
 		}
 		if r.BrowserContextID != "" {
+			conn.Browser.Own(r.BrowserContextID)
 			g.contexts = append(g.contexts, r.BrowserContextID)
 		}
 		g.mu.Unlock()

@@ -133,6 +133,23 @@ func (b *Browser) Owner(name string) (string, bool) {
 	return "", false
 }
 
+// OwnerOf returns the name of the user of another part to whom a tab with an ID belongs, if there is one.
+func (b *Browser) OwnerOf(id string) (string, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if t := b.tab(id); t != nil && t.of != b {
+		return t.of.o.Name, true
+	}
+	return "", false
+}
+
+// Uses reports whether the part uses a context.
+func (b *Browser) Uses(context string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Contains(b.users(protocol.BrowserContextID(context)), b)
+}
+
 // Others returns the parts of other users.
 func (b *Browser) Others() []*Browser {
 	b.mu.Lock()
@@ -152,6 +169,7 @@ func (b *Browser) Give(t *Tab, to *Browser) error {
 		return errors.New("the tab, or who it is given to, is gone")
 	}
 	t.of = to
+	t.note("This tab was handed over by the agent " + b.o.Name + ".")
 	method, params := to.pausing()
 	for id, x := range b.mu.sessions {
 		if _, worker := b.mu.others[id]; x == t && !worker {

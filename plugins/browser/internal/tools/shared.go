@@ -78,10 +78,7 @@ const familyTime = 5 * time.Second
 // of returns the state of a thread, which is known to be that of an agent if it is.
 func (p *browserPlugin) of(ctx context.Context, th *tool.Thread) (*thread, error) {
 	t := p.thread(th.ID())
-	t.mu.Lock()
-	f := t.mu.family
-	t.mu.Unlock()
-	if f == nil {
+	if t.kin() == nil {
 		waiting, cancel := context.WithTimeout(ctx, familyTime)
 		_, root, err := th.Family(waiting)
 		cancel()
@@ -92,6 +89,9 @@ func (p *browserPlugin) of(ctx context.Context, th *tool.Thread) (*thread, error
 			root = th.ID()
 		}
 		t.join(p.family(root))
+		t.mu.Lock()
+		t.mu.agent = th.Agent()
+		t.mu.Unlock()
 	}
 	if r := t.running(); r != nil {
 		t.resume(th, r)
@@ -148,16 +148,23 @@ func (p *browserPlugin) root(t *thread) *thread {
 // first reports whether the thread has the part with which a browser starts.
 func (t *thread) first() bool { return t.alone || t.kin().root == t.id }
 
+// agent is the path of the agent whose thread it is; empty: it is no agent's.
+func (t *thread) agent() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.mu.agent
+}
+
 // name is what other agents call the thread's.
 func (t *thread) name() string {
 	if t.first() {
 		return mainName
 	}
-	return t.id
+	return cmp.Or(t.agent(), t.id)
 }
 
 // mainName is what agents call the thread that they work for.
-const mainName = "main"
+const mainName = "/root"
 
 // shares reports whether there is a browser that the thread can use.
 func (t *thread) shares() bool {
@@ -344,6 +351,7 @@ func (h *hosted) why() string {
 // member describes a thread's use of a browser to the next process of the plugin.
 type member struct {
 	Thread   string               `json:"thread"`
+	Agent    string               `json:"agent,omitempty"`
 	Session  string               `json:"session"`
 	Call     string               `json:"call"` // that has opened the session
 	Contexts []string             `json:"contexts,omitempty"`
@@ -360,7 +368,7 @@ func memberKey(browser, thread string) string { return memberKeys + browser + "/
 // remember stores what the next process of the plugin has to know of the browser's threads, as far as it has changed.
 func (h *hosted) remember(ctx context.Context) {
 	for t, r := range h.members() {
-		m := member{Thread: t.id, Session: r.id, Call: r.opened, Contexts: r.Browser.Contexts(), Tabs: r.Browser.Strays(), Settings: r.Browser.Configuration()}
+		m := member{Thread: t.id, Agent: t.agent(), Session: r.id, Call: r.opened, Contexts: r.Browser.Contexts(), Tabs: r.Browser.Strays(), Settings: r.Browser.Configuration()}
 		if r.recorder != nil {
 			m.Records = r.recorder.Kinds()
 		}
@@ -422,6 +430,9 @@ func (p *browserPlugin) recall(ctx context.Context, h *hosted) error {
 func (p *browserPlugin) again(ctx context.Context, h *hosted, m member) error {
 	t := p.thread(m.Thread)
 	t.join(h.family)
+	t.mu.Lock()
+	t.mu.agent = m.Agent
+	t.mu.Unlock()
 	s, b := h.sites, h.all
 	if !t.first() {
 		s = &sites{policy: p.policy, restricted: t.check}

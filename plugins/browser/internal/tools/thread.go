@@ -41,6 +41,7 @@ type thread struct {
 	mu struct {
 		sync.Mutex
 		family  *family      // nil: not known yet
+		agent   string       // see [tool.Thread.Agent]
 		browser *running     // nil: none
 		lost    string       // why the last one ended, until the model knows
 		script  string       // the run that uses the browser; empty: none

@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -98,4 +99,77 @@ func TestBrowserOfAgents(t *testing.T) {
 			noProfileLeft(t, r)
 		})
 	}
+}
+
+// After the plugin was killed, each agent has its tab, and what was set and recorded in its part of the browser applies again.
+func TestBrowserOfAgentsOutlivesItsPlugin(t *testing.T) {
+	t.Parallel()
+	s := form(t)
+	open := fmt.Sprintf("{ navigate = { url = %q } }", s.URL)
+	configure := func(path, id, body string) string {
+		return agentStep(path, fmt.Sprintf(`{ call = "browser_configure", id = %q, args = { emulate = { width = 500, height = 400 }, dialogs = "accept", mock = [{ url = "127.0.0.1*/mocked", body = %q }] } }`, id, body))
+	}
+	read := func(path, id string) string {
+		return agentAct(path, id, `{ evaluate = { code = "fetch('/mocked').then(r => r.text()).then(t => [t, innerWidth, confirm('?')].join())" } }`)
+	}
+	ended := "[[step]]\nwhen = { not = { absent = \"Sender: /root/a\" } }\ndo = ["
+	script := ended + `{ call = "browser_act", id = "read", args = { actions = [{ evaluate = { code = "fetch('/mocked').then(r => r.text()).then(t => [t, innerWidth, confirm('?')].join())" } }] } }, ` +
+		"{ call = \"browser_record\", id = \"stop\", args = { do = \"stop\" } }]\n" +
+		ended + "{ text = \"a is done\" }]\n" +
+		agentAct("", "root", open) + configure("", "set", "for the root") + agentStep("", `{ call = "browser_record", id = "start", args = { do = "start", kinds = ["har"] } }`) +
+		agentStep("", `{ call = "spawn_agent", namespace = "collaboration", id = "s1", args = { task_name = "a", message = "go", fork_turns = "none" } }`) +
+		"[[step]]\ntimes = -1\nwhen = { absent = \"You are the agent\" }\ndo = [{ call = \"wait_agent\", namespace = \"collaboration\", args = { timeout_ms = 60000 } }]\n" +
+		agentAct("/root/a", "open", open) + agentAct("/root/a", "fill", `{ input = { index = 1, text = "Ada" } }, { evaluate = { code = "document.cookie = 'x=1'" } }`) + configure("/root/a", "set-a", "for a") +
+		agentWaits("/root/a", "one") + agentStep("/root/a", `{ call = "browser_state", id = "state", args = { mode = "full" } }`) + read("/root/a", "read-a") +
+		agentAct("/root/a", "cookie", `{ evaluate = { code = "document.cookie" } }`) + agentStep("/root/a", `{ text = "I am done" }`)
+	r := newBrowser(t, browsers[0], script)
+	addOdd(t, r, "waits", "waits", "")
+	withAgents(r, "")
+	run := r.Start(append(append([]string{"exec"}, reaching("workspace-write")...), "--config", "agents.hcl", "go")...)
+	plugin := func() []int { return rig.Processes(t, r.Home, "gantry-tool-browser") }
+	r.Until("the agent waits", func() bool { return exists(r.Dir, "one.waiting") })
+	old := plugin()
+	rig.Kill(t, old...)
+	r.Until("the plugin is back", func() bool { now := plugin(); return len(now) == 1 && len(old) == 1 && now[0] != old[0] })
+	r.Write("one", "")
+	if res := run.Wait(); res.Code != 0 || !strings.Contains(res.Stdout, "a is done") {
+		t.Fatalf("exit %d:\n%s\n%s", res.Code, res.Stdout, res.Stderr)
+	}
+	a, out := outputsOf(r, "/root/a"), r.Last().Outputs()
+	for got, want := range map[string]string{
+		a["state"]: "[1]<input id=n value=Ada", a["read-a"]: "for a,500,true", a["cookie"]: "x=1",
+		out["read"]: "for the root,500,true", out["stop"]: "what was recorded before is lost",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	if strings.Contains(a["state"], "Other tabs") || strings.Contains(out["read"], "Other tabs") {
+		t.Errorf("an agent sees the tab of the other:\n%s\n%s", a["state"], out["read"])
+	}
+	r.NothingLeft()
+	noProfileLeft(t, r)
+}
+
+// What is left of a browser whose host was killed is removed as soon as the plugin starts again, also if nobody uses a browser.
+func TestBrowserFoldersAreSweptByThePlugin(t *testing.T) {
+	t.Parallel()
+	r := newBrowser(t, browsers[0], act("c1", `{ navigate = { url = "about:blank" } }`)+"[[step]]\ndo = [{ call = \"wait_for\", id = \"w\", args = { file = \"one\" } }]\n"+
+		"[[step]]\ndo = [{ call = \"browser_status\", id = \"none\", args = { } }]\n"+done)
+	addOdd(t, r, "waits", "waits", "")
+	run := r.Start("exec", "go")
+	r.Until("the browser runs", func() bool { return exists(r.Dir, "one.waiting") })
+	started := rig.Descendants(t, run.Cmd.Process.Pid)
+	run.Signal(os.Kill)
+	run.Wait()
+	r.Until("all that the host had started has ended", func() bool { return len(rig.Alive(started)) == 0 })
+	if left, err := filepath.Glob(filepath.Join(r.Home, "*", "*", "profiles", "*")); err != nil || len(left) != 1 {
+		t.Fatalf("the killed host has left %q (%v)", left, err)
+	}
+	r.OK("resume", "--last", "go on")
+	if got := r.Last().Outputs()["none"]; !strings.Contains(got, "No browser runs") {
+		t.Errorf("the status is\n%s", got)
+	}
+	r.NothingLeft()
+	noProfileLeft(t, r)
 }

@@ -11,6 +11,8 @@ import (
 	protocol "github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/cdp/jsonv2"
 	"github.com/chromedp/cdproto/target"
+
+	"github.com/gantry-agent/gantry/plugins/browser/internal/cdp"
 )
 
 // Part makes a part of the browser for another user: with a context of its own, whose pages share no cookies and no storage with those of
@@ -245,10 +247,30 @@ func (b *Browser) Configuration() Configuration {
 	return c
 }
 
-// Configure sets it again, in an adopted browser.
-func (b *Browser) Configure(ctx context.Context, c Configuration) error {
+// Configure sets it again, in an adopted browser. sessions are those of the earlier process, as far as they are known: their end resets what
+// they have set, so it must not come later.
+func (b *Browser) Configure(ctx context.Context, c Configuration, sessions []string) error {
+	for _, s := range sessions {
+		_, err := protocol.Call(ctx, b.conn.Root(), target.DetachFromTarget, target.DetachFromTargetParams{SessionID: target.SessionID(s)})
+		if _, refused := errors.AsType[*cdp.Error](err); err != nil && !refused { // it has gone meanwhile
+			return err
+		}
+	}
 	b.AnswerDialogs(c.Dialogs)
 	return errors.Join(b.Mock(ctx, c.Mocks), b.Apply(ctx, c.Settings))
+}
+
+// Sessions returns the IDs of the sessions of the part's tabs.
+func (b *Browser) Sessions() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var out []string
+	for _, t := range b.mu.tabs {
+		if t.of == b {
+			out = append(out, t.Session.ID())
+		}
+	}
+	return out
 }
 
 // Strays returns the IDs of tabs of which nothing but this tells that they are the part's.

@@ -494,9 +494,15 @@ func (a *shared) browserEvent(e cdp.Event) bool {
 	case "Target.detachedFromTarget":
 		var p struct {
 			SessionID string `json:"sessionId"`
+			TargetID  string `json:"targetId"`
 		}
 		if e.Decode(&p) != nil {
 			return false
+		}
+		if t := a.tab(p.TargetID); t != nil && a.foreign(p.SessionID) { // what it had set is reset now, also what has been set again
+			for _, x := range t.settings {
+				_ = t.Session.Post(x.Method, x.Params)
+			}
 		}
 		if t := a.mu.sessions[p.SessionID]; t != nil {
 			t.frames = slices.DeleteFunc(t.frames, func(f Part) bool { return f.Session.ID() == p.SessionID })

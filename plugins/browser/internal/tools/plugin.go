@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/plugins/browser/internal/policy"
+	"github.com/gantry-agent/gantry/plugins/browser/internal/profile"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/script"
 	"github.com/gantry-agent/gantry/sdk/configblock"
 	"github.com/gantry-agent/gantry/sdk/contract"
@@ -117,6 +118,9 @@ func (p *browserPlugin) configured(_ context.Context, env *tool.Env) error {
 	}
 	if err := checkProfiles(p.config.Profile); err != nil {
 		return err
+	}
+	if err := profile.Sweep(profiles(env)); err != nil { // what was left when a host was killed; the next browser tries again
+		env.Logger.Warn("folders of earlier browsers can't be removed", "err", err)
 	}
 	if !p.config.Sandbox {
 		return &contract.Diagnostic{

@@ -8,7 +8,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -355,7 +358,8 @@ type member struct {
 	Session  string               `json:"session"`
 	Call     string               `json:"call"` // that has opened the session
 	Contexts []string             `json:"contexts,omitempty"`
-	Tabs     []string             `json:"tabs,omitempty"` // that its contexts don't tell
+	Tabs     []string             `json:"tabs,omitempty"`     // that its contexts don't tell
+	Sessions []string             `json:"sessions,omitempty"` // of the process, with its tabs
 	Settings target.Configuration `json:"settings"`
 	Records  []string             `json:"records,omitempty"`
 }
@@ -368,7 +372,8 @@ func memberKey(browser, thread string) string { return memberKeys + browser + "/
 // remember stores what the next process of the plugin has to know of the browser's threads, as far as it has changed.
 func (h *hosted) remember(ctx context.Context) {
 	for t, r := range h.members() {
-		m := member{Thread: t.id, Agent: t.agent(), Session: r.id, Call: r.opened, Contexts: r.Browser.Contexts(), Tabs: r.Browser.Strays(), Settings: r.Browser.Configuration()}
+		m := member{Thread: t.id, Agent: t.agent(), Session: r.id, Call: r.opened, Contexts: r.Browser.Contexts(), Tabs: r.Browser.Strays(), Sessions: r.Browser.Sessions(),
+			Settings: r.Browser.Configuration()}
 		if r.recorder != nil {
 			m.Records = r.recorder.Kinds()
 		}
@@ -398,6 +403,19 @@ func (h *hosted) erase(ctx context.Context) error {
 	errs := []error{err}
 	for _, k := range keys {
 		errs = append(errs, h.env.State().Delete(ctx, k))
+	}
+	return errors.Join(errs...)
+}
+
+// sweepMembers removes what is stored of the threads of browsers that are gone.
+func sweepMembers(ctx context.Context, env *tool.Env) error {
+	keys, err := env.State().List(ctx, memberKeys)
+	errs := []error{err}
+	for _, k := range keys {
+		id, _, _ := strings.Cut(strings.TrimPrefix(k, memberKeys), "/")
+		if _, err := os.Lstat(filepath.Join(profiles(env), id)); errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, env.State().Delete(ctx, k))
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -449,7 +467,9 @@ func (p *browserPlugin) again(ctx context.Context, h *hosted, m member) error {
 	if r.id, r.opened = m.Session, m.Call; m.Call != h.call {
 		r.id = browserID() // the host has forgotten the session
 	}
-	err = b.Configure(ctx, m.Settings)
+	if err = b.Configure(ctx, m.Settings, m.Sessions); err == nil {
+		h.remember(ctx)
+	}
 	if len(m.Records) > 0 {
 		r.interrupted = true
 		err = errors.Join(err, p.startRecording(ctx, r, m.Records))

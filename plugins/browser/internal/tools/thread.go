@@ -247,7 +247,7 @@ func (p *browserPlugin) launch(ctx context.Context, c *tool.Call, t *thread) (_ 
 	if err != nil {
 		return nil, err
 	}
-	if err := profile.Sweep(profiles(c.Env())); err != nil { // what was left when a host was killed
+	if err := errors.Join(profile.Sweep(profiles(c.Env())), sweepMembers(ctx, c.Env())); err != nil { // what was left when a host was killed
 		return nil, err
 	}
 	folder, release, err := profile.Make(profiles(c.Env()), n.ID)

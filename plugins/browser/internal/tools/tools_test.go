@@ -10,6 +10,7 @@ import (
 
 	"github.com/gantry-agent/gantry/plugins/browser/internal/state"
 	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/tool"
 )
 
 func TestConfiguration(t *testing.T) {
@@ -24,7 +25,7 @@ func TestConfiguration(t *testing.T) {
 	} {
 		c.Contexts = cmp.Or(c.Contexts, ownContexts)
 		p := &browserPlugin{config: &c}
-		err := p.configured(t.Context(), nil)
+		err := p.configured(t.Context(), &tool.Env{DataDir: t.TempDir()})
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", want, err)
 		}

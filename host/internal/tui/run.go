@@ -34,8 +34,10 @@ func Run(ctx context.Context, t Terminal) error {
 		Dial: t.Dial, Info: protocol.ClientInfo{Name: "gantry-tui", Version: t.Version}, Methods: client.Questions(), Event: box.put,
 	})
 	model := NewModel(ctx, Config{Server: conn, Dir: t.Dir, Version: t.Version, Editor: t.Editor})
-	program := tea.NewProgram(model,
+	paced := newPacer(model)
+	program := tea.NewProgram(paced,
 		append([]tea.ProgramOption{tea.WithContext(ctx), tea.WithFPS(frames)}, t.Options...)...)
+	paced.program = program
 	var parts sync.WaitGroup
 	parts.Go(func() { // ends with ctx
 		err := conn.Run(ctx)

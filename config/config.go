@@ -82,6 +82,7 @@ type Config struct {
 	Agents       Agents
 	Interaction  Interaction
 	Goals        Goals
+	TUI          TUI
 	Instructions Instructions
 	Review       Review
 	Hooks        Hooks

@@ -17,7 +17,9 @@ var ungranted = "default_model limits.* budget.* history.* instructions.* review
 	// These tools do nothing but address the user.
 	"interaction.* " +
 	// A thread that continues by itself does nothing that a turn of its user could not do.
-	"goals.*"
+	"goals.* " +
+	// What a screen shows, and with which keys, decides nothing.
+	"tui.* tui.keys.*"
 
 // A setting is either judged or known to be harmless: a new one must not slip through.
 func TestEverySettingIsJudged(t *testing.T) {

@@ -5,6 +5,13 @@ type Interaction struct {
 	Plan bool // models are offered update_plan
 }
 
+// TUI configures the terminal interface, which reads it through the app server.
+type TUI struct {
+	History bool // earlier messages are kept on disk
+}
+
+func terminal(b block) TUI { return TUI{History: b.flag("history", true)} }
+
 func interaction(b block) Interaction { return Interaction{Plan: b.flag("plan", true)} }
 
 // Goals configures the goals of threads.

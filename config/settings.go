@@ -97,6 +97,7 @@ func (l *loader) decode(root *node) *Config {
 	}
 	c.Interaction = interaction(sub(b, schema.BlockInteraction))
 	c.Goals = goals(sub(b, schema.BlockGoals))
+	c.TUI = terminal(sub(b, schema.BlockTUI))
 
 	instructions := sub(b, schema.BlockInstructions)
 	c.Instructions = Instructions{

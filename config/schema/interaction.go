@@ -1,5 +1,16 @@
 package schema
 
+// terminal describes the block of the terminal interface.
+func terminal() *Block {
+	return &Block{
+		Name: BlockTUI, Doc: "The terminal interface.",
+		Attributes: []Attribute{
+			{Name: "history", Kind: Bool, Default: "true", Doc: "Messages that you send, and the one that you write, are kept in gantry's home folder, " +
+				"so that ↑ and Ctrl-R find them in later threads and a crash loses nothing. What looks like a secret is not kept."},
+		},
+	}
+}
+
 // interaction describes the block of the tools with which a model addresses its user.
 func interaction() *Block {
 	return &Block{

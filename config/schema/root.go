@@ -22,6 +22,7 @@ const (
 	BlockAgents       = "agents"
 	BlockInteraction  = "interaction"
 	BlockGoals        = "goals"
+	BlockTUI          = "tui"
 	BlockReview       = "review"
 	BlockGuardian     = "guardian"
 	BlockHooks        = "hooks"
@@ -270,6 +271,7 @@ func settings() *Block {
 			},
 			interaction(),
 			goals(),
+			terminal(),
 			{
 				Name: BlockAgents, Doc: "Agents that a model spawns: threads of their own that work for it in the same folder, with at most its rights.",
 				Attributes: []Attribute{

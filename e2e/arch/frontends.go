@@ -51,7 +51,10 @@ var FrontEnds = []FrontEnd{
 		// It is a client: what it needs of a thread, the protocol carries.
 		Packages: []string{root + "tui/...", "host/cmd/gantry-tui"},
 		Own:      []string{root + "tui/...", root + "client"},
-		Also:     []Edge{{root + "tui/term", root + "visible", "it shows text of others"}},
+		Also: []Edge{
+			{root + "tui/term", root + "visible", "it shows text of others"},
+			{root + "tui/past", root + "redact", "it keeps what was typed, without secrets"},
+		},
 	},
 	{
 		Packages: []string{root + "mcpserver"},

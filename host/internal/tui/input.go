@@ -3,6 +3,7 @@ package tui
 import (
 	"crypto/rand"
 	"os"
+	"slices"
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
@@ -215,18 +216,16 @@ func (m *Model) submit() tea.Cmd {
 			m.hint = "the thread is not ready yet"
 			return nil
 		}
-		m.composer.Take()
-		m.suggest.dismiss()
-		return c.run(m, args)
+		kept := take(m)
+		return tea.Batch(kept, c.run(m, args))
 	}
-	m.composer.Take()
-	m.suggest.dismiss()
+	kept := take(m)
 	m.view.Bottom()
 	if m.thread == nil {
 		m.unsent = append(m.unsent, text)
-		return nil
+		return kept
 	}
-	return m.send(text)
+	return tea.Batch(kept, m.send(text))
 }
 
 // send starts a turn, or steers the one that runs.
@@ -266,12 +265,12 @@ func (m *Model) queue() tea.Cmd {
 	if m.thread == nil || m.running() == nil {
 		return m.submit()
 	}
-	m.composer.Take()
-	return call(m, protocol.MethodThreadQueueAdd.Name, protocol.ThreadQueueAddParams{ThreadID: m.thread.ID, Input: input(text), ClientUserMessageID: rand.Text()},
+	kept := take(m)
+	return tea.Batch(kept, call(m, protocol.MethodThreadQueueAdd.Name, protocol.ThreadQueueAddParams{ThreadID: m.thread.ID, Input: input(text), ClientUserMessageID: rand.Text()},
 		func(m *Model, _ protocol.ThreadQueueAddResponse, err error) tea.Cmd {
 			m.giveBack(text, err)
 			return nil
-		})
+		}))
 }
 
 func (m *Model) interrupt() tea.Cmd {
@@ -326,8 +325,12 @@ func (m *Model) edit() tea.Cmd {
 func (m *Model) history() {
 	earlier := m.composer.Earlier()
 	p := &picker.Picker{Title: "Earlier messages", Empty: "there are none"}
-	for i := len(earlier) - 1; i >= 0; i-- {
-		p.Rows = append(p.Rows, picker.Row{Label: earlier[i], Value: earlier[i]})
+	seen := map[string]bool{}
+	for _, text := range slices.Backward(earlier) {
+		if !seen[text] {
+			p.Rows = append(p.Rows, picker.Row{Label: text, Value: text})
+		}
+		seen[text] = true
 	}
 	m.pick(p, func(m *Model, r picker.Row) tea.Cmd {
 		m.composer.Set(r.Value.(string))

@@ -12,6 +12,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/tui/composer"
 	"github.com/gantry-agent/gantry/host/internal/tui/keys"
 	"github.com/gantry-agent/gantry/host/internal/tui/overlay"
+	"github.com/gantry-agent/gantry/host/internal/tui/past"
 	"github.com/gantry-agent/gantry/host/internal/tui/picker"
 	"github.com/gantry-agent/gantry/host/internal/tui/transcript"
 )
@@ -59,6 +60,9 @@ type Model struct {
 	chosen   func(m *Model, r picker.Row) tea.Cmd
 	suggest  suggestions
 	models   []protocol.Model
+	past     *past.Past // nil: off, or not read yet
+	kept     string     // the draft on disk
+	keeping  bool       // it is about to change
 
 	fatal   error  // why there never was a thread
 	hint    string // what the last key would do if pressed again
@@ -84,6 +88,8 @@ type (
 	// settled says that a moment has passed since key number n.
 	settled int
 	tick    struct{}
+	// keep says that the draft has had its moment.
+	keep struct{}
 )
 
 // call calls a method, and then changes the model with the result.
@@ -145,9 +151,13 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case tea.BlurMsg:
 		m.blurred = true
 	case tea.KeyPressMsg:
-		return m, m.key(msg)
+		cmd := m.key(msg)
+		return m, tea.Batch(cmd, keepDraft(m))
 	case tea.PasteMsg:
-		return m, m.paste(msg.Content)
+		cmd := m.paste(msg.Content)
+		return m, tea.Batch(cmd, keepDraft(m))
+	case keep:
+		return m, saveDraft(m)
 	case tea.MouseWheelMsg:
 		switch msg.Button {
 		case tea.MouseWheelUp:
@@ -186,6 +196,9 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 }
 
 const wheel = 3
+
+// draftDelay is how long a draft may change before it is kept.
+const draftDelay = time.Second
 
 // after starts what the state asks for.
 func (m *Model) after() tea.Cmd {
@@ -261,7 +274,7 @@ func (m *Model) event(e client.Event) tea.Cmd {
 	case client.Connected:
 		m.lost = ""
 		if m.thread == nil {
-			return m.start()
+			return tea.Batch(m.start(), readSettings(m, e.Server.CodexHome))
 		}
 		return call(m, protocol.MethodThreadResume.Name, m.thread.Resume(), func(m *Model, _ protocol.ThreadResumeResponse, err error) tea.Cmd {
 			m.fail(err)

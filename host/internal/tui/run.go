@@ -57,6 +57,9 @@ func Run(ctx context.Context, t Terminal) error {
 	_, err := program.Run()
 	cancel()
 	parts.Wait()
+	if lost := leave(model); err == nil {
+		err = lost
+	}
 	switch {
 	case model.fatal != nil:
 		return model.fatal

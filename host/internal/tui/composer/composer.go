@@ -50,7 +50,7 @@ type snapshot struct {
 // Bounds.
 const (
 	maxUndo     = 200
-	maxHistory  = 500
+	maxHistory  = 1000
 	foldLines   = 6    // a paste with more lines is folded
 	foldChars   = 1000 // and so is one with more characters
 	maxElements = 1 << 20
@@ -86,6 +86,13 @@ func (c *Composer) Add(text string) {
 		}
 	}
 	c.at = len(c.history)
+}
+
+// Before adds messages that were sent before those of the history.
+func (c *Composer) Before(messages []string) {
+	messages = messages[max(len(messages)+len(c.history)-maxHistory, 0):]
+	c.history = slices.Concat(messages, c.history)
+	c.at += len(messages)
 }
 
 // Earlier returns the earlier messages, the latest last.

@@ -1,0 +1,81 @@
+package tui
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gantry-agent/gantry/host/internal/client"
+	"github.com/gantry-agent/gantry/host/internal/protocol"
+)
+
+// withPast is a desk that keeps what is typed in a folder.
+func withPast(t *testing.T, home, config string) *desk {
+	t.Helper()
+	d := newDesk(t, 80, 20)
+	d.f.answers[protocol.MethodConfigRead.Name] = config
+	d.send(Events{client.Connected{Server: protocol.InitializeResponse{CodexHome: home}}})
+	return d
+}
+
+// Messages are there in the next session, and so is what was not sent when the first ended without a word.
+func TestPastSurvives(t *testing.T) {
+	dir := t.TempDir()
+	d := withPast(t, dir, "{}")
+	d.typeText("fix tests")
+	d.press("enter")
+	d.typeText("write d")
+	d.send(keep{}) // its moment has passed
+	d.typeText("ocs")
+	d.send(keep{})
+
+	d = withPast(t, dir, "{}")
+	d.shows("write docs", "this message was not sent")
+	d.press("ctrl+c", "ctrl+r")
+	d.shows("fix tests")
+	d.press("esc", "up")
+	d.press("up")
+	if d.text() != "fix tests" {
+		t.Errorf("the message before is %q", d.text())
+	}
+	d.press("enter")
+	d.send(keep{})
+	if d = withPast(t, dir, "{}"); d.text() != "" {
+		t.Errorf("the draft is %q", d.text())
+	}
+	d.typeText("left here")
+	if err := leave(d.m); err != nil {
+		t.Fatal(err)
+	}
+	if d = withPast(t, dir, "{}"); d.text() != "left here" {
+		t.Errorf("the draft is %q", d.text())
+	}
+}
+
+func TestPastIsOff(t *testing.T) {
+	d := withPast(t, t.TempDir(), `{"config":{"gantry":{"tui":{"history":false}}}}`)
+	d.wants(protocol.MethodConfigRead.Name, `"cwd":"/home/u/project"`)
+	d.typeText("go")
+	d.press("enter")
+	if d.m.past != nil {
+		t.Error("messages are kept")
+	}
+}
+
+// Messages that can't be kept are said once.
+func TestPastIsBroken(t *testing.T) {
+	home := t.TempDir()
+	d := withPast(t, home, "{}")
+	if err := os.WriteFile(filepath.Join(home, "tui"), nil, 0o600); err != nil { // where a folder would be
+		t.Fatal(err)
+	}
+	for range 2 {
+		d.typeText("go")
+		d.press("enter")
+	}
+	d.send(keep{})
+	if n := strings.Count(d.shown(), "messages are not kept for later sessions:"); n != 1 {
+		t.Errorf("it is said %d times\n%s", n, d.shown())
+	}
+}

@@ -317,6 +317,34 @@ func TestScrollingAndFolding(t *testing.T) {
 	}
 }
 
+// The pager shows the thread in full, and copies from it. A question is above it.
+func TestPager(t *testing.T) {
+	d := connected(t, 60, 14)
+	d.replay("")
+	d.press("ctrl+t")
+	d.shows("q closes")
+	d.press("/")
+	d.typeText("look and")
+	d.press("enter")
+	d.shows("› look and change", "found from the beginning on")
+	d.press("space", "k")
+	d.send(tea.MouseWheelMsg{Button: tea.MouseWheelUp})
+	d.send(Events{client.Asked{Question: client.Question{ID: "q", Thread: "t", Params: &protocol.CommandExecutionRequestApprovalParams{}}}})
+	if d.m.question == nil {
+		t.Fatal("no question")
+	}
+	d.shows("keys count in a moment")
+	d.m.thread.Settle("q")
+	d.send(Events{})
+	d.press("[", "c")
+	d.shows("the message was copied")
+	d.press("q")
+	d.shows("What shall be done?")
+	if d.text() != "" {
+		t.Errorf("the message is %q", d.text())
+	}
+}
+
 // A window without the focus is called for, when a turn ends and when there is a question.
 func TestBell(t *testing.T) {
 	d := running(t)

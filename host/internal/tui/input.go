@@ -11,6 +11,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/protocol"
 	"github.com/gantry-agent/gantry/host/internal/tui/keys"
 	"github.com/gantry-agent/gantry/host/internal/tui/overlay"
+	"github.com/gantry-agent/gantry/host/internal/tui/pager"
 	"github.com/gantry-agent/gantry/host/internal/tui/picker"
 )
 
@@ -18,7 +19,7 @@ import (
 func (m *Model) key(k tea.KeyPressMsg) tea.Cmd {
 	m.quiet++
 	name := k.Keystroke()
-	if k.Text != "" && k.Mod&^tea.ModShift == 0 {
+	if k.Text != "" && k.Text != " " && k.Mod&^tea.ModShift == 0 {
 		name = k.Text
 	}
 	leaving := m.leaving
@@ -27,7 +28,13 @@ func (m *Model) key(k tea.KeyPressMsg) tea.Cmd {
 		if m.question.Armed {
 			return m.questionKey(k, name)
 		}
+		if m.pager != nil {
+			return tea.Batch(m.settle(), pagerKey(m, k, name))
+		}
 		return tea.Batch(m.settle(), m.composerKey(k, name, leaving))
+	}
+	if m.pager != nil {
+		return pagerKey(m, k, name)
 	}
 	if m.picker != nil {
 		return m.pickerKey(k, name)
@@ -63,6 +70,27 @@ func (m *Model) pickerKey(k tea.KeyPressMsg, name string) tea.Cmd {
 		m.picker.Type(k.Text)
 	}
 	return nil
+}
+
+// pagerKey handles a key in the pager.
+func pagerKey(m *Model, k tea.KeyPressMsg, name string) tea.Cmd {
+	if m.pager.Searching() {
+		if a := keys.Find(m.table, keys.List, name); a != "" {
+			m.pager.Do(a)
+		} else {
+			m.pager.Type(k.Text)
+		}
+		return nil
+	}
+	a := keys.Find(m.table, keys.Pager, name)
+	if a == keys.Close {
+		m.pager = nil
+		return nil
+	}
+	if copied := m.pager.Do(a); copied != "" {
+		return tea.SetClipboard(copied)
+	}
+	return m.older()
 }
 
 // pick lets the user choose.
@@ -109,6 +137,9 @@ func (m *Model) paste(text string) tea.Cmd {
 	switch {
 	case m.question != nil && m.question.Armed:
 		m.question.Paste(text)
+		return nil
+	case m.question == nil && m.pager != nil:
+		m.pager.Type(text)
 		return nil
 	case m.question == nil && m.picker != nil:
 		m.picker.Type(text)
@@ -161,6 +192,11 @@ func (m *Model) action(a keys.Action, leaving bool) tea.Cmd {
 		m.history()
 	case keys.Fold:
 		m.view.Fold()
+	case keys.OpenPager:
+		if m.thread != nil {
+			m.pager = pager.Open(m.view, m.thread.Items)
+			return m.older()
+		}
 	case keys.PageUp:
 		return m.scroll(-page)
 	case keys.PageDown:
@@ -193,7 +229,11 @@ func (m *Model) action(a keys.Action, leaving bool) tea.Cmd {
 }
 
 func (m *Model) scroll(by int) tea.Cmd {
-	m.view.Scroll(by)
+	if m.pager != nil && m.question == nil {
+		m.pager.Scroll(by)
+	} else {
+		m.view.Scroll(by)
+	}
 	return m.older()
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/tui/composer"
 	"github.com/gantry-agent/gantry/host/internal/tui/keys"
 	"github.com/gantry-agent/gantry/host/internal/tui/overlay"
+	"github.com/gantry-agent/gantry/host/internal/tui/pager"
 	"github.com/gantry-agent/gantry/host/internal/tui/past"
 	"github.com/gantry-agent/gantry/host/internal/tui/picker"
 	"github.com/gantry-agent/gantry/host/internal/tui/transcript"
@@ -55,7 +56,8 @@ type Model struct {
 	composer composer.Composer
 	table    []keys.Binding
 	question *overlay.Overlay
-	quiet    int // counts keys, so that a question waits until none was pressed for a moment
+	quiet    int          // counts keys, so that a question waits until none was pressed for a moment
+	pager    *pager.Pager // below a question
 	picker   *picker.Picker
 	chosen   func(m *Model, r picker.Row) tea.Cmd
 	suggest  suggestions
@@ -342,7 +344,7 @@ func (m *Model) open(t *client.Thread) tea.Cmd {
 	if m.thread != nil && m.thread.ID != t.ID {
 		cmds = append(cmds, m.do(protocol.MethodThreadUnsubscribe.Name, protocol.ThreadUnsubscribeParams{ThreadID: m.thread.ID}))
 	}
-	m.thread, m.loading, m.hint, m.began = t, false, "", time.Time{}
+	m.thread, m.pager, m.loading, m.hint, m.began = t, nil, false, "", time.Time{}
 	t.QueueStale = true
 	m.view.Reset()
 	for _, it := range t.Items {
@@ -360,7 +362,11 @@ func (m *Model) open(t *client.Thread) tea.Cmd {
 // older reads the turns before those that are known, once the first of these is seen.
 func (m *Model) older() tea.Cmd {
 	t := m.thread
-	if t == nil || t.Older == nil || m.loading || !m.view.AtTop() {
+	top := m.view.AtTop()
+	if m.pager != nil {
+		top = m.pager.AtTop()
+	}
+	if t == nil || t.Older == nil || m.loading || !top {
 		return nil
 	}
 	m.loading = true
@@ -374,7 +380,11 @@ func (m *Model) older() tea.Cmd {
 			return nil
 		}
 		if m.thread == t {
-			m.view.Prepended(t.Prepend(r.Data, r.NextCursor))
+			n := t.Prepend(r.Data, r.NextCursor)
+			m.view.Prepended(n)
+			if m.pager != nil {
+				m.pager.Prepended(n)
+			}
 		}
 		return nil
 	})

@@ -49,6 +49,13 @@ const prompt = "› "
 // screen returns the lines of the screen, exactly as many as it is high, and where the cursor is; y is negative if there is none.
 func (m *Model) screen() (lines []term.Line, x, y int) {
 	w, h := m.width, m.height
+	if m.pager != nil && m.question == nil {
+		lines, x = m.pager.View(m.thread.Items, w, h)
+		if y = h - 1; x < 0 {
+			x, y = 0, -1
+		}
+		return lines, x, y
+	}
 	left := h
 	take := func(from []term.Line, most int) []term.Line { // the last ones matter most
 		n := min(len(from), max(most, 0), left)

@@ -19,6 +19,7 @@ const (
 	Edit     Context = "while you type"
 	List     Context = "in lists"
 	Question Context = "in questions"
+	Pager    Context = "in the pager"
 )
 
 // The actions. Those of Edit are the composer's.
@@ -65,6 +66,15 @@ const (
 
 	Choose Action = "choose"
 	Close  Action = "close"
+
+	OpenPager    Action = "pager"
+	Search       Action = "search"
+	FindNext     Action = "find-next"
+	FindPrevious Action = "find-previous"
+	NextMessage  Action = "next-message"
+	LastMessage  Action = "previous-message"
+	CopyMessage  Action = "copy-message"
+	CopyCode     Action = "copy-code"
 )
 
 // Binding is an action and its keys, by their names in the terminal library.
@@ -87,6 +97,7 @@ func Table() []Binding {
 		{Main, Editor, []string{"ctrl+g"}, "edit the message in $VISUAL or $EDITOR"},
 		{Main, History, []string{"ctrl+r"}, "search earlier messages"},
 		{Main, Fold, []string{"ctrl+o"}, "show outputs and changes in full, or folded"},
+		{Main, OpenPager, []string{"ctrl+t"}, "read the whole thread in the pager: search, jump, copy"},
 		{Main, PageUp, []string{"pgup"}, "scroll up by a page"},
 		{Main, PageDown, []string{"pgdown"}, "scroll down by a page"},
 		{Main, LineUp, []string{"shift+up"}, "scroll up by a line"},
@@ -129,6 +140,21 @@ func Table() []Binding {
 		{Question, PageUp, []string{"pgup"}, "scroll up in what is asked about"},
 		{Question, PageDown, []string{"pgdown"}, "scroll down in what is asked about"},
 		{Question, Close, []string{"esc", "ctrl+c"}, "refuse, and interrupt the turn"},
+
+		{Pager, Search, []string{"/"}, "search; Enter finds the first line, Esc ends the search"},
+		{Pager, FindNext, []string{"n"}, "the next line that was searched for"},
+		{Pager, FindPrevious, []string{"N"}, "the one before"},
+		{Pager, NextMessage, []string{"]", "tab"}, "the next message"},
+		{Pager, LastMessage, []string{"[", "shift+tab"}, "the message before"},
+		{Pager, CopyMessage, []string{"c", "y"}, "copy the marked message"},
+		{Pager, CopyCode, []string{"b"}, "copy a block of code of the marked message; again: the next one"},
+		{Pager, LineUp, []string{"up", "k", "ctrl+p", "shift+up"}, "scroll up by a line"},
+		{Pager, LineDown, []string{"down", "j", "enter", "ctrl+n", "shift+down"}, "scroll down by a line"},
+		{Pager, PageUp, []string{"pgup", "u", "ctrl+b"}, "scroll up by a page"},
+		{Pager, PageDown, []string{"pgdown", "space", "ctrl+f"}, "scroll down by a page"},
+		{Pager, Top, []string{"g", "home", "ctrl+home"}, "scroll to the beginning"},
+		{Pager, Bottom, []string{"G", "end", "ctrl+end"}, "scroll to the end, and follow it"},
+		{Pager, Close, []string{"q", "esc", "ctrl+c", "ctrl+t"}, "close the pager"},
 	}
 }
 

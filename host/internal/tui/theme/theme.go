@@ -23,6 +23,8 @@ var (
 	Bad      = term.Style{FG: term.Red}
 	Warn     = term.Style{FG: term.Yellow}
 	Selected = term.Style{Reverse: true}
+	Match    = term.Style{Bold: true, Underline: true, FG: term.Yellow}
+	Marked   = term.Style{Reverse: true}
 
 	Keyword = term.Style{FG: term.Magenta}
 	String  = term.Style{FG: term.Green}

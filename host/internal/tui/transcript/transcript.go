@@ -21,6 +21,10 @@ type View struct {
 	following  bool
 	item, line int
 
+	marked int    // index of the item that is marked; negative: none
+	query  string // what is searched for; empty: nothing
+	found  *place // the last line that was found; nil: none
+
 	renderer markdown.Renderer
 	cache    map[*client.Item]*rendered
 }
@@ -37,26 +41,35 @@ type rendered struct {
 const maxCache = 2000
 
 // New returns a view at the end of a thread.
-func New() *View { return &View{following: true, cache: map[*client.Item]*rendered{}} }
+func New() *View { return &View{following: true, marked: -1, cache: map[*client.Item]*rendered{}} }
 
 // Show sets what is shown, and the size of the window. Items are added at the end; [View.Prepended] tells of those at the beginning.
 func (v *View) Show(items []*client.Item, width, height int) {
 	width, height = max(width, 1), max(height, 1)
 	if width != v.width {
 		clear(v.cache)
-		v.line = 0
+		v.line, v.found = 0, nil
 	}
 	v.items, v.width, v.height = items, width, height
 	v.item = max(min(v.item, len(items)-1), 0)
 }
 
 // Prepended keeps the place after n items were added before the first one.
-func (v *View) Prepended(n int) { v.item += n }
+func (v *View) Prepended(n int) {
+	v.item += n
+	if v.marked >= 0 {
+		v.marked += n
+	}
+	if v.found != nil {
+		v.found.item += n
+	}
+}
 
 // Reset goes to the end of another thread.
 func (v *View) Reset() {
 	clear(v.cache)
 	v.items, v.following, v.item, v.line = nil, true, 0, 0
+	v.marked, v.query, v.found = -1, "", nil
 }
 
 // Fold shows outputs and changes in full, or again folded.
@@ -144,7 +157,9 @@ func (v *View) Lines() []term.Line {
 	var out []term.Line
 	for ; item < len(v.items) && len(out) < v.height; item++ {
 		lines := v.lines(item)
-		out = append(out, lines[min(line, len(lines)):]...)
+		for ; line < len(lines) && len(out) < v.height; line++ {
+			out = append(out, v.decorate(place{item, line}, lines[line]))
+		}
 		line = 0
 	}
 	return out[:min(len(out), v.height)]

@@ -36,7 +36,7 @@ func TestTerminal(t *testing.T) {
 		t.Errorf("%q, %v", b, err)
 	}
 	s.Type("/undo\r")
-	s.Shows("Undo the changes of these files?", "hello.txt")
+	s.Shows("Undo these changes?", "hello.txt", "+uno")
 	s.Type("\r")
 	s.Shows("restored 1 files")
 	if b, err := os.ReadFile(filepath.Join(r.Dir, "hello.txt")); err != nil || string(b) != "one\ntwo\n" {
@@ -154,4 +154,52 @@ func TestTerminalBrokenConfiguration(t *testing.T) {
 		t.Errorf("exit %d", code)
 	}
 	s.Shows("Error: duplicate approval block")
+}
+
+// Somebody edits the first message of a thread in a fork, and then here, with the files as they were.
+func TestTerminalGoesBack(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, `
+[[step]]
+do = [{ call = "apply_patch", id = "c1", args = { input = "*** Begin Patch\n*** Update File: hello.txt\n@@\n-one\n+uno\n two\n*** End Patch\n" } }]
+[[step]]
+times = -1
+do = [{ text = "All done." }]
+`)
+	file := filepath.Join(r.Dir, "hello.txt")
+	r.Write(file, "one\ntwo\n")
+	s := r.Screen(100, 40)
+	s.Shows("ready", "never/danger-full-access")
+	s.Type("translate it\r")
+	s.Shows("+uno", "All done.", "ready")
+	back := func() {
+		t.Helper()
+		s.Type("\x1b")
+		s.Shows("Esc again edits an earlier message")
+		s.Type("\x1b")
+		s.Shows("Edit an earlier message")
+		s.Type("\r")
+		s.Shows("Edit it where?", "this thread stays as it is")
+	}
+	back()
+	s.Type("\x1b[B\x1b[B\r")
+	s.Shows("Undo these changes, and drop the messages?")
+	s.Type("\r")
+	s.Until("the thread is empty, and the message is edited", func(text string) bool {
+		return strings.Contains(text, "› translate it") && !strings.Contains(text, "All done.") && !strings.Contains(text, "Undo these")
+	})
+	if b, err := os.ReadFile(file); err != nil || string(b) != "one\ntwo\n" {
+		t.Errorf("%q, %v", b, err)
+	}
+	s.Type(" again\r")
+	s.Shows("› translate it again", "All done.", "ready")
+	back()
+	s.Type("\r")
+	s.Until("the fork is empty, and the message is edited", func(text string) bool {
+		return strings.Contains(text, "› translate it again") && !strings.Contains(text, "All done.") && !strings.Contains(text, "Edit it where")
+	})
+	s.Type("\x15\x04")
+	if code := s.Ends(); code != 0 {
+		t.Errorf("exit %d", code)
+	}
 }

@@ -59,6 +59,7 @@ type Notice struct {
 	Level Level
 	Text  string
 	Next  string // what to do about it; empty: nothing
+	Diff  bool   // Text is a unified diff
 }
 
 // Level is how serious a notice is.

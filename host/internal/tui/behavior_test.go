@@ -214,7 +214,7 @@ func TestCommands(t *testing.T) {
 	d.f.answers[protocol.MethodGantryTurnUndo.Name] = `{"turnIds":["u"],"files":[{"path":"/home/u/project/a.go","action":"restore","obstacle":null}]}`
 	d.typeText("/undo")
 	run("enter")
-	d.shows("Undo the changes of these files?", "restore a.go")
+	d.shows("Undo these changes?", "restore a.go")
 	d.wants(protocol.MethodGantryTurnUndo.Name, `"dryRun":true`)
 	run("enter")
 	if params, _ := d.f.called(protocol.MethodGantryTurnUndo.Name); strings.Contains(params, "dryRun") {
@@ -265,6 +265,86 @@ func TestCommands(t *testing.T) {
 	d.typeText("/help")
 	run("enter")
 	d.shows("Commands and keys")
+}
+
+// twoTurns is the response to thread/resume of a thread with two turns, of which each has changed a file.
+var twoTurns = strings.TrimSuffix(startedThread, "}") + `,"initialTurnsPage":{"data":[
+	{"id":"u2","status":"completed","items":[{"type":"userMessage","id":"m","content":[{"type":"text","text":"second task"}]},
+		{"type":"fileChange","id":"f","status":"completed","changes":[{"path":"b.go","kind":{"type":"update"},"diff":"@@ -1 +1 @@\n-old b\n+new b\n"}]},
+		{"type":"userMessage","id":"s","content":[{"type":"text","text":"steered"}]}]},
+	{"id":"u1","status":"completed","items":[{"type":"userMessage","id":"m","content":[{"type":"text","text":"first task"}]},
+		{"type":"fileChange","id":"f","status":"completed","changes":[{"path":"a.go","kind":{"type":"update"},"diff":"@@ -1 +1 @@\n-old a\n+new a\n"}]}]}
+	],"nextCursor":null}}`
+
+// Esc twice edits an earlier message: in a fork, here, or with the files as they were.
+func TestGoingBack(t *testing.T) {
+	back := func(keys ...string) *desk {
+		t.Helper()
+		d := connected(t, 90, 40)
+		d.f.answers[protocol.MethodThreadResume.Name] = twoTurns
+		d.f.answers[protocol.MethodThreadFork.Name] = strings.Replace(startedThread, `"id":"t"`, `"id":"copy"`, 1)
+		d.run(d.m.resume("t"))
+		d.press("esc")
+		d.shows("Esc again edits an earlier message")
+		d.press("esc")
+		d.shows("Edit an earlier message", "second task", "first task")
+		d.press(append(keys, "enter")...)
+		return d
+	}
+	d := back("enter")
+	d.wants(protocol.MethodThreadFork.Name, `"threadId":"t"`, `"beforeTurnId":"u2"`)
+	d.wants(protocol.MethodThreadResume.Name, `"threadId":"copy"`)
+	if d.text() != "second task" {
+		t.Errorf("the message is %q", d.text())
+	}
+	d = back("down", "enter", "down")
+	d.wants(protocol.MethodThreadRevert.Name, `"threadId":"t"`, `"beforeTurnId":"u1"`)
+	d.wants(protocol.MethodThreadResume.Name, `"threadId":"t"`)
+	if d.text() != "first task" {
+		t.Errorf("the message is %q", d.text())
+	}
+	d = back("down", "enter", "down", "down")
+	d.shows("-old a", "+new a", "-old b", "+new b", "Undo these changes, and drop the messages?", "changes of 2 turns")
+	if _, done := d.f.called(protocol.MethodThreadRevert.Name); done {
+		t.Error("it was not confirmed")
+	}
+	d.press("enter")
+	var undone []string
+	for _, c := range d.f.calls {
+		if rest, ok := strings.CutPrefix(c, protocol.MethodGantryTurnUndo.Name+" "); ok {
+			undone = append(undone, rest)
+		}
+	}
+	if len(undone) != 2 || !strings.Contains(undone[0], `"u2"`) || !strings.Contains(undone[1], `"u1"`) {
+		t.Errorf("undone: %q", undone)
+	}
+	d.wants(protocol.MethodThreadRevert.Name, `"beforeTurnId":"u1"`)
+
+	d = back("enter")
+	d.press("ctrl+c")
+	d.f.answers[protocol.MethodGantryTurnUndo.Name] = `{"refused":true,"files":[{"path":"/home/u/project/b.go","action":"restore","obstacle":"changed since"}]}`
+	d.press("esc", "esc", "enter", "down", "down", "enter", "enter")
+	d.shows("not undone, because this would be lost: b.go (changed since)")
+	if _, done := d.f.called(protocol.MethodThreadRevert.Name); done {
+		t.Error("messages were dropped although the files are not restored")
+	}
+}
+
+// What an undo restores is shown before it is done.
+func TestUndoShowsTheDiff(t *testing.T) {
+	d := connected(t, 90, 40)
+	d.f.answers[protocol.MethodThreadResume.Name] = twoTurns
+	d.f.answers[protocol.MethodGantryTurnUndo.Name] = `{"turnIds":["u2"],"files":[{"path":"/home/u/project/b.go","action":"restore","obstacle":null}]}`
+	d.run(d.m.resume("t"))
+	d.typeText("/undo")
+	d.press("enter")
+	if n := strings.Count(d.shown(), "+new b"); n != 2 { // the change itself, and what is undone
+		t.Errorf("it is shown %d times:\n%s", n, d.shown())
+	}
+	d.press("down", "enter")
+	if params, _ := d.f.called(protocol.MethodGantryTurnUndo.Name); !strings.Contains(params, `"dryRun":true`) {
+		t.Errorf("it was not confirmed: %s", params)
+	}
 }
 
 // An earlier thread opens with its latest turns, and reads those before when it is scrolled to them.

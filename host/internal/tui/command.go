@@ -51,7 +51,8 @@ func commands() []slash {
 			return m.do(protocol.MethodThreadCompactStart.Name, protocol.ThreadCompactStartParams{ThreadID: m.thread.ID})
 		}},
 		{name: "review", args: "WHAT", optional: true, help: "review the changes that are not committed, or what you say", run: startReview},
-		{name: "undo", help: "restore the files that the last turn changed", run: func(m *Model, _ string) tea.Cmd { return undoTurn(m, false) }},
+		{name: "rewind", help: "edit an earlier message, in a fork or here, with or without the files", run: pickSent},
+		{name: "undo", help: "restore the files that the last turn changed, after showing the changes", run: func(m *Model, _ string) tea.Cmd { return undoTurn(m, false) }},
 		{name: "redo", help: "take back the last undo", run: func(m *Model, _ string) tea.Cmd { return undoTurn(m, true) }},
 		{name: "diff", running: true, help: "show what the last turn has changed", run: showDiff},
 		{name: "fork", help: "go on in a copy of the thread", run: forkThread},
@@ -303,7 +304,7 @@ func startReview(m *Model, what string) tea.Cmd {
 	return m.do(protocol.MethodReviewStart.Name, protocol.ReviewStartParams{ThreadID: m.thread.ID, Target: target})
 }
 
-// undoTurn shows which files would be restored, and restores them when that is confirmed.
+// undoTurn shows what would be restored, and restores it when that is confirmed.
 func undoTurn(m *Model, redo bool) tea.Cmd {
 	params := protocol.GantryTurnUndoParams{ThreadID: m.thread.ID, Redo: redo, DryRun: true}
 	return call(m, protocol.MethodGantryTurnUndo.Name, params, func(m *Model, r protocol.GantryTurnUndoResponse, err error) tea.Cmd {
@@ -311,53 +312,74 @@ func undoTurn(m *Model, redo bool) tea.Cmd {
 			m.fail(err)
 			return nil
 		}
-		var obstacles, files []string
-		for _, f := range r.Files {
-			path := f.Path
-			if rel, err := filepath.Rel(m.thread.Cwd, f.Path); err == nil {
-				path = rel
-			}
-			if f.Obstacle != nil {
-				obstacles = append(obstacles, path+" ("+*f.Obstacle+")")
-			}
-			files = append(files, f.Action+" "+path)
-		}
-		if r.Refused || len(obstacles) > 0 {
-			m.note(client.Notice{Level: client.Warning, Text: "not undone, because this would be lost: " + strings.Join(obstacles, ", "), Next: "`gantry threads undo --force` restores the files nevertheless"})
+		if refused(m, r) {
 			return nil
 		}
-		what := "Undo the changes of these files?"
+		var diffs []string
+		for _, u := range m.thread.Turns {
+			if slices.Contains(r.TurnIDs, u.ID) {
+				diffs = append(diffs, turnDiff(m.thread, u))
+			}
+		}
+		what, files := "Undo these changes?", restored(m, r)
 		if redo {
 			what = "Take back the undo of these files?"
 		}
-		p := &picker.Picker{Title: what, Rows: []picker.Row{{Label: "yes", Detail: strings.Join(files, ", "), Value: true}, {Label: "no", Value: false}}}
-		m.pick(p, func(m *Model, r picker.Row) tea.Cmd {
-			if !r.Value.(bool) {
-				return nil
-			}
+		return confirm(m, what, strings.Join(diffs, "\n"), strings.Join(files, ", "), func(m *Model) tea.Cmd {
 			params.DryRun = false
 			return call(m, protocol.MethodGantryTurnUndo.Name, params, func(m *Model, r protocol.GantryTurnUndoResponse, err error) tea.Cmd {
 				if err != nil {
 					m.fail(err)
-				} else if r.Refused {
-					m.note(client.Notice{Level: client.Warning, Text: "the files were changed in the meantime, and are left as they are"})
-				} else {
+				} else if !refused(m, r) {
 					m.info(fmt.Sprintf("restored %d files: %s", len(files), strings.Join(files, ", ")))
 				}
 				return nil
 			})
 		})
-		return nil
 	})
+}
+
+// restored returns what an undo does with each file.
+func restored(m *Model, r protocol.GantryTurnUndoResponse) []string {
+	var out []string
+	for _, f := range r.Files {
+		out = append(out, f.Action+" "+relative(m, f.Path))
+	}
+	return out
+}
+
+// refused says why an undo is refused, if it is.
+func refused(m *Model, r protocol.GantryTurnUndoResponse) bool {
+	var obstacles []string
+	for _, f := range r.Files {
+		if f.Obstacle != nil {
+			obstacles = append(obstacles, relative(m, f.Path)+" ("+*f.Obstacle+")")
+		}
+	}
+	if !r.Refused && len(obstacles) == 0 {
+		return false
+	}
+	m.note(client.Notice{
+		Level: client.Warning, Text: "not undone, because this would be lost: " + strings.Join(obstacles, ", "),
+		Next: "`gantry threads undo --force` restores the files nevertheless",
+	})
+	return true
+}
+
+// relative returns a path as seen from the thread's folder.
+func relative(m *Model, path string) string {
+	if rel, err := filepath.Rel(m.thread.Cwd, path); err == nil {
+		return rel
+	}
+	return path
 }
 
 func showDiff(m *Model, _ string) tea.Cmd {
 	for _, u := range slices.Backward(m.thread.Turns) {
-		if u.Diff == "" {
-			continue
+		if d := turnDiff(m.thread, u); d != "" {
+			m.note(client.Notice{Text: d, Diff: true})
+			return nil
 		}
-		m.info(u.Diff)
-		return nil
 	}
 	m.hint = "no turn that is shown has changed files"
 	return nil

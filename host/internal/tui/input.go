@@ -22,8 +22,8 @@ func (m *Model) key(k tea.KeyPressMsg) tea.Cmd {
 	if k.Text != "" && k.Text != " " && k.Mod&^tea.ModShift == 0 {
 		name = k.Text
 	}
-	leaving := m.leaving
-	m.hint, m.leaving = "", false
+	again := m.again
+	m.hint, m.again = "", ""
 	if m.question != nil {
 		if m.question.Armed {
 			return m.questionKey(k, name)
@@ -31,7 +31,7 @@ func (m *Model) key(k tea.KeyPressMsg) tea.Cmd {
 		if m.pager != nil {
 			return tea.Batch(m.settle(), pagerKey(m, k, name))
 		}
-		return tea.Batch(m.settle(), m.composerKey(k, name, leaving))
+		return tea.Batch(m.settle(), m.composerKey(k, name, again))
 	}
 	if m.pager != nil {
 		return pagerKey(m, k, name)
@@ -39,7 +39,7 @@ func (m *Model) key(k tea.KeyPressMsg) tea.Cmd {
 	if m.picker != nil {
 		return m.pickerKey(k, name)
 	}
-	return m.composerKey(k, name, leaving)
+	return m.composerKey(k, name, again)
 }
 
 func (m *Model) questionKey(k tea.KeyPressMsg, name string) tea.Cmd {
@@ -68,6 +68,11 @@ func (m *Model) pickerKey(k tea.KeyPressMsg, name string) tea.Cmd {
 		}
 	case k.Text != "":
 		m.picker.Type(k.Text)
+	default: // what is above the list can be read
+		switch a := keys.Find(m.table, keys.Main, name); a {
+		case keys.PageUp, keys.PageDown, keys.LineUp, keys.LineDown, keys.Fold:
+			return m.action(a, false)
+		}
 	}
 	return nil
 }
@@ -98,7 +103,7 @@ func (m *Model) pick(p *picker.Picker, chosen func(m *Model, r picker.Row) tea.C
 	m.picker, m.chosen = p, chosen
 }
 
-func (m *Model) composerKey(k tea.KeyPressMsg, name string, leaving bool) tea.Cmd {
+func (m *Model) composerKey(k tea.KeyPressMsg, name string, again keys.Action) tea.Cmd {
 	main, edit := keys.Find(m.table, keys.Main, name), keys.Find(m.table, keys.Edit, name)
 	if main == keys.Help && k.Text != "" && !m.composer.Empty() {
 		main = ""
@@ -119,7 +124,7 @@ func (m *Model) composerKey(k tea.KeyPressMsg, name string, leaving bool) tea.Cm
 		}
 	}
 	if main != "" {
-		return m.action(main, leaving)
+		return m.action(main, again == main)
 	}
 	switch {
 	case edit != "":
@@ -152,8 +157,8 @@ func (m *Model) paste(text string) tea.Cmd {
 	return nil
 }
 
-// action does what a key of the context [keys.Main] does.
-func (m *Model) action(a keys.Action, leaving bool) tea.Cmd {
+// action does what a key of the context [keys.Main] does. again is set if it was pressed just before as well.
+func (m *Model) action(a keys.Action, again bool) tea.Cmd {
 	page := max(m.view.Height()-2, 1)
 	switch a {
 	case keys.Send:
@@ -167,7 +172,13 @@ func (m *Model) action(a keys.Action, leaving bool) tea.Cmd {
 	case keys.Queue:
 		return m.queue()
 	case keys.Interrupt:
-		return m.interrupt()
+		switch {
+		case m.running() != nil || m.thread == nil || !m.composer.Empty():
+			return m.interrupt()
+		case again:
+			return pickSent(m, "")
+		}
+		m.hint, m.again = "Esc again edits an earlier message", a
 	case keys.Cancel:
 		switch {
 		case !m.composer.Empty():
@@ -176,16 +187,16 @@ func (m *Model) action(a keys.Action, leaving bool) tea.Cmd {
 			m.suggest.dismiss()
 		case m.running() != nil:
 			return m.interrupt()
-		case leaving:
+		case again:
 			return tea.Quit
 		default:
-			m.hint, m.leaving = "Ctrl-C again leaves", true
+			m.hint, m.again = "Ctrl-C again leaves", a
 		}
 	case keys.Leave:
-		if m.running() == nil || leaving {
+		if m.running() == nil || again {
 			return tea.Quit
 		}
-		m.hint, m.leaving = "a turn is running: Ctrl-D again leaves, and the turn goes on; Esc interrupts it", true
+		m.hint, m.again = "a turn is running: Ctrl-D again leaves, and the turn goes on; Esc interrupts it", a
 	case keys.Editor:
 		return m.edit()
 	case keys.History:

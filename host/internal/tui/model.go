@@ -66,9 +66,9 @@ type Model struct {
 	kept     string     // the draft on disk
 	keeping  bool       // it is about to change
 
-	fatal   error  // why there never was a thread
-	hint    string // what the last key would do if pressed again
-	leaving bool   // it was pressed once
+	fatal error       // why there never was a thread
+	hint  string      // what the last key would do if pressed again
+	again keys.Action // of that key
 }
 
 // NewModel returns an interface that has no size yet.
@@ -369,6 +369,12 @@ func (m *Model) older() tea.Cmd {
 	if t == nil || t.Older == nil || m.loading || !top {
 		return nil
 	}
+	return readOlder(m, nil)
+}
+
+// readOlder reads the turns before those that are known, and then does something.
+func readOlder(m *Model, then func(m *Model) tea.Cmd) tea.Cmd {
+	t := m.thread
 	m.loading = true
 	limit, view := uint32(pageOfTurns), protocol.ItemsFull
 	return call(m, protocol.MethodThreadTurnsList.Name, protocol.ThreadTurnsListParams{
@@ -384,6 +390,9 @@ func (m *Model) older() tea.Cmd {
 			m.view.Prepended(n)
 			if m.pager != nil {
 				m.pager.Prepended(n)
+			}
+			if then != nil {
+				return then(m)
 			}
 		}
 		return nil

@@ -91,7 +91,7 @@ func Table() []Binding {
 		{Main, Send, []string{"enter"}, "send the message; while a turn runs, steer it"},
 		{Main, Newline, []string{"shift+enter", "alt+enter", "ctrl+j"}, "begin a new line (also: a backslash, then Enter)"},
 		{Main, Queue, []string{"tab"}, "queue the message for the next turn; in a list of suggestions, take one"},
-		{Main, Interrupt, []string{"esc"}, "interrupt the running turn"},
+		{Main, Interrupt, []string{"esc"}, "interrupt the running turn; twice, if none runs and the message is empty: edit an earlier message"},
 		{Main, Cancel, []string{"ctrl+c"}, "clear the message, or interrupt the running turn, or leave"},
 		{Main, Leave, []string{"ctrl+d"}, "leave, if the message is empty; a running turn goes on"},
 		{Main, Editor, []string{"ctrl+g"}, "edit the message in $VISUAL or $EDITOR"},

@@ -107,7 +107,12 @@ func (v *View) notice(n client.Notice) []term.Line {
 	case client.Error:
 		style, mark = theme.Bad, "✗ "
 	}
-	lines := term.Wrap([]term.Span{{Text: term.Clean(n.Text), Style: style}}, v.width-2)
+	var lines []term.Line
+	if n.Diff {
+		lines = v.fold(diffLines(strings.Split(strings.TrimRight(term.Clean(n.Text), "\n"), "\n"), v.width-2), diffHead, diffTail)
+	} else {
+		lines = term.Wrap([]term.Span{{Text: term.Clean(n.Text), Style: style}}, v.width-2)
+	}
 	if n.Next != "" {
 		lines = append(lines, term.Wrap([]term.Span{{Text: term.Clean(n.Next), Style: theme.Dim}}, v.width-2)...)
 	}
@@ -259,14 +264,25 @@ func DiffLines(c protocol.FileUpdateChange, width int) []term.Line {
 	_, added := c.Kind.Body.(protocol.AddPatch)
 	_, deleted := c.Kind.Body.(protocol.DeletePatch)
 	whole := (added || deleted) && !strings.HasPrefix(text, "@@") && !strings.HasPrefix(text, "---") // the content alone
-	var out []term.Line
-	for line := range strings.SplitSeq(text, "\n") {
-		style := theme.Text
+	lines := strings.Split(text, "\n")
+	for i := range lines {
 		switch {
 		case whole && added:
-			line, style = "+"+line, theme.Good
+			lines[i] = "+" + lines[i]
 		case whole:
-			line, style = "-"+line, theme.Bad
+			lines[i] = "-" + lines[i]
+		}
+	}
+	return diffLines(lines, width)
+}
+
+func diffLines(lines []string, width int) []term.Line {
+	var out []term.Line
+	for _, line := range lines {
+		style := theme.Text
+		switch {
+		case strings.HasPrefix(line, "+++ "), strings.HasPrefix(line, "--- "), strings.HasPrefix(line, "diff "):
+			style = theme.Strong
 		case strings.HasPrefix(line, "+"):
 			style = theme.Good
 		case strings.HasPrefix(line, "-"):

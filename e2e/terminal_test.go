@@ -203,3 +203,30 @@ do = [{ text = "All done." }]
 		t.Errorf("exit %d", code)
 	}
 }
+
+// Somebody starts a second thread from the roster, sees that it needs an answer, goes there and gives it.
+func TestTerminalRoster(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, task)
+	r.Write(filepath.Join(r.Dir, "hello.txt"), "one\ntwo\n")
+	s := r.Screen(100, 40, "-c", "approval.policy=on-request", "-c", "sandbox.mode=workspace-write")
+	s.Shows("ready", "on-request/workspace-write")
+	s.Type("/threads\r")
+	s.Shows("type a task to start one")
+	s.Type("translate it")
+	s.Shows("new thread: translate it")
+	s.Type("\r")
+	s.Shows("needs you  translate it")
+	s.Type("\r")
+	s.Shows("May this command run?", "Esc refuses")
+	s.Type("y")
+	s.Shows("$ echo looked ✓", "All done.", "ready")
+	s.Type("/threads\r")
+	s.Shows("done       translate it", "open here")
+	s.Type("\x1b")
+	s.Shows("What shall be done?")
+	s.Type("\x04")
+	if code := s.Ends(); code != 0 {
+		t.Errorf("exit %d", code)
+	}
+}

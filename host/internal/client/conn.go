@@ -190,6 +190,9 @@ func (c *Conn) handle(ctx context.Context, r *rpc.Request) {
 	c.mu.Lock()
 	elsewhere := c.resolved[q.ID] // requests and notifications arrive on goroutines of their own
 	if delete(c.resolved, q.ID); !elsewhere {
+		if before, ok := c.asked[q.ID]; ok { // it is asked again, because its thread was resumed
+			close(before.settled)
+		}
 		c.asked[q.ID] = waiting
 	}
 	c.mu.Unlock()

@@ -1,6 +1,8 @@
 package tui
 
 import (
+	"encoding/json"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -8,6 +10,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/gantry-agent/gantry/host/internal/client"
 	"github.com/gantry-agent/gantry/host/internal/protocol"
+	"github.com/gantry-agent/gantry/host/internal/rpc"
 )
 
 // running is a desk in the middle of a turn.
@@ -366,6 +369,88 @@ func TestResume(t *testing.T) {
 	if d.text() != "second task" {
 		t.Errorf("the message before is %q", d.text())
 	}
+}
+
+// What arrives between the server's answer and the moment in which the thread is shown is not lost, and counts once.
+func TestEventsWhileAThreadOpens(t *testing.T) {
+	d := connected(t, 80, 30)
+	open := func(id string, seq uint64) (finish func()) {
+		d.f.answers[protocol.MethodThreadResume.Name] = strings.Replace(strings.TrimSuffix(startedThread, "}"), `"id":"t"`, `"id":"`+id+`"`, 1) + fmt.Sprintf(`,"seq":%d}`, seq)
+		cmd := d.m.resume(id)
+		return func() { d.run(cmd) }
+	}
+	message := func(thread, text string, seq uint64) {
+		d.send(Events{client.Notified{Notification: rpc.Notification{Method: protocol.NotifyItemCompleted.Name, Seq: seq, Params: json.RawMessage(
+			`{"threadId":"` + thread + `","turnId":"u","item":{"type":"agentMessage","id":"` + text + `","text":"` + text + `"}}`)}}})
+	}
+	finish := open("o", 7)
+	message("o", "early", 7)
+	d.send(Events{client.Asked{Question: client.Question{ID: "q", Thread: "o", Params: &protocol.CommandExecutionRequestApprovalParams{}}}})
+	finish()
+	if d.m.question == nil {
+		t.Error("the question is lost")
+	}
+	d.m.thread.Settle("q")
+	d.send(Events{})
+	d.shows("early")
+	finish = open("o", 9) // the same again
+	message("o", "known", 9)
+	message("o", "later", 10)
+	finish()
+	d.shows("later")
+	if strings.Contains(d.shown(), "known") {
+		t.Errorf("what the answer contains was applied to it:\n%s", d.shown())
+	}
+}
+
+// The roster lists threads by what they do, follows them, attaches, and starts others.
+func TestRoster(t *testing.T) {
+	d := connected(t, 100, 30)
+	list := func(status string) {
+		d.f.answers[protocol.MethodThreadList.Name] = `{"data":[{"id":"a","preview":"write docs","cwd":"/x","updatedAt":1795932900,"status":{"type":"idle"}},
+			{"id":"b","preview":"fix tests","cwd":"/y","updatedAt":1795932800,"status":` + status + `},
+			{"id":"t","preview":"this one","cwd":"/y","status":{"type":"active","activeFlags":[]}}]}`
+	}
+	first := func() string {
+		for line := range strings.Lines(d.shown()) {
+			if strings.Contains(line, ", 1 min ago") || strings.Contains(line, ", 2 min ago") || strings.Contains(line, "days ago") {
+				return line
+			}
+		}
+		return ""
+	}
+	list(`{"type":"active","activeFlags":[]}`)
+	d.typeText("/threads")
+	d.press("enter")
+	d.shows("working    fix tests  y, 2 min ago", "done       write docs  x, 1 min ago", "this one  y,", "open here")
+	d.press("down", "down") // to the one that is done
+	list(`{"type":"active","activeFlags":["waitingOnApproval"]}`)
+	d.notify(protocol.NotifyThreadStatusChanged.Name, `{"threadId":"b","status":{"type":"active","activeFlags":["waitingOnApproval"]}}`)
+	if got := first(); !strings.Contains(got, "needs you  fix tests") {
+		t.Errorf("the first is %q:\n%s", got, d.shown())
+	}
+	d.f.answers[protocol.MethodThreadResume.Name] = strings.Replace(startedThread, `"id":"t"`, `"id":"a"`, 1)
+	d.press("enter")
+	d.wants(protocol.MethodThreadResume.Name, `"threadId":"a"`)
+
+	before := len(d.f.calls)
+	d.notify(protocol.NotifyThreadStatusChanged.Name, `{"threadId":"b","status":{"type":"idle"}}`)
+	if len(d.f.calls) > before {
+		t.Errorf("a list that is not shown is read: %q", d.f.calls[before:])
+	}
+
+	d.f.answers[protocol.MethodThreadStart.Name] = strings.Replace(startedThread, `"id":"t"`, `"id":"new"`, 1)
+	d.typeText("/threads")
+	d.press("enter")
+	d.typeText("sort the imports")
+	d.shows("new thread: sort the imports")
+	d.press("enter")
+	d.wants(protocol.MethodTurnStart.Name, `"threadId":"new"`, `"text":"sort the imports"`)
+	d.wants(protocol.MethodThreadUnsubscribe.Name, `"threadId":"new"`)
+	if d.m.thread.ID != "a" {
+		t.Errorf("the thread is %s", d.m.thread.ID)
+	}
+	d.shows("Threads", "needs you")
 }
 
 func TestScrollingAndFolding(t *testing.T) {

@@ -44,6 +44,7 @@ func commands() []slash {
 	return []slash{
 		{name: "new", running: true, anytime: true, help: "start another thread", run: func(m *Model, _ string) tea.Cmd { return m.start() }},
 		{name: "resume", running: true, anytime: true, help: "open an earlier thread", run: pickThread},
+		{name: "threads", running: true, anytime: true, help: "show what all threads do: those that need you, that work, that are done; type a task to start another", run: showRoster},
 		{name: "model", args: "NAME", optional: true, running: true, help: "choose the model", run: pickModel},
 		{name: "effort", args: "LEVEL", optional: true, running: true, help: "choose the reasoning effort", run: pickEffort},
 		{name: "permissions", running: true, help: "choose when the agent asks, and its sandbox", run: pickPreset},
@@ -128,22 +129,11 @@ func showHelp(m *Model) {
 }
 
 func pickThread(m *Model, _ string) tea.Cmd {
-	limit, by := uint32(100), protocol.SortByUpdatedAt
-	return call(m, protocol.MethodThreadList.Name, protocol.ThreadListParams{Page: protocol.Page{Limit: &limit}, SortKey: &by, SourceKinds: []protocol.ThreadSourceKind{
-		protocol.SourceKindCLI, protocol.SourceKindVSCode, protocol.SourceKindExec, protocol.SourceKindAppServer,
-	}}, func(m *Model, r protocol.ThreadListResponse, err error) tea.Cmd {
-		if err != nil {
-			m.fail(err)
-			return nil
-		}
+	return listThreads(m, func(m *Model, threads []protocol.Thread) tea.Cmd {
 		p := &picker.Picker{Title: "Threads", Empty: "there are none"}
-		for _, t := range r.Data {
+		for _, t := range threads {
 			if m.thread != nil && t.ID == m.thread.ID || t.Preview == "" && t.Name == nil {
 				continue
-			}
-			label := t.Preview
-			if t.Name != nil {
-				label = *t.Name
 			}
 			detail := filepath.Base(t.Cwd) + ", " + age(m.now().Sub(time.Unix(t.UpdatedAt, 0)))
 			switch s := t.Status.Body.(type) {
@@ -152,7 +142,7 @@ func pickThread(m *Model, _ string) tea.Cmd {
 					detail += ", needs you"
 				}
 			}
-			p.Rows = append(p.Rows, picker.Row{Label: label, Detail: detail, Value: t.ID})
+			p.Rows = append(p.Rows, picker.Row{Label: titleOf(t), Detail: detail, Value: t.ID})
 		}
 		m.pick(p, func(m *Model, r picker.Row) tea.Cmd { return m.resume(r.Value.(string)) })
 		return nil

@@ -45,7 +45,8 @@ type Model struct {
 	mouse         bool
 
 	thread   *client.Thread
-	starting bool // a thread is being started or opened
+	starting bool           // a thread is being started or opened
+	early    []client.Event // of that time: a part may be the thread's that is opened
 	lost     string
 	loading  bool // earlier turns are being read
 	began    time.Time
@@ -60,6 +61,7 @@ type Model struct {
 	pager    *pager.Pager // below a question
 	picker   *picker.Picker
 	chosen   func(m *Model, r picker.Row) tea.Cmd
+	roster   roster
 	suggest  suggestions
 	models   []protocol.Model
 	past     *past.Past // nil: off, or not read yet
@@ -270,8 +272,14 @@ func (m *Model) running() *client.Turn {
 	return m.thread.Running()
 }
 
+// maxEarly bounds the events of the moment in which a thread is opened.
+const maxEarly = 4096
+
 // event follows the connection.
 func (m *Model) event(e client.Event) tea.Cmd {
+	if m.starting && len(m.early) < maxEarly {
+		m.early = append(m.early, e)
+	}
 	switch e := e.(type) {
 	case client.Connected:
 		m.lost = ""
@@ -283,7 +291,7 @@ func (m *Model) event(e client.Event) tea.Cmd {
 			return nil
 		})
 	case client.Disconnected:
-		m.lost = "the server was lost, and is started again"
+		m.lost, m.early = "the server was lost, and is started again", nil
 		if m.thread != nil {
 			m.thread.Disconnected()
 		}
@@ -293,9 +301,11 @@ func (m *Model) event(e client.Event) tea.Cmd {
 		}
 		before := m.thread.Running()
 		m.thread.Apply(e.Notification)
+		changed := m.roster.follow(m, e.Notification)
 		if before != nil && m.thread.Running() == nil {
-			return m.bell()
+			return tea.Batch(changed, m.bell())
 		}
+		return changed
 	case client.Asked:
 		if m.thread != nil && e.Question.Thread == m.thread.ID {
 			m.thread.Ask(e.Question)
@@ -312,6 +322,7 @@ func (m *Model) start() tea.Cmd {
 		func(m *Model, r protocol.ThreadStartResponse, err error) tea.Cmd {
 			m.starting = false
 			if err != nil {
+				m.early = nil
 				m.fail(err)
 				return nil
 			}
@@ -331,6 +342,7 @@ func (m *Model) resume(id string) tea.Cmd {
 	}, func(m *Model, r protocol.ThreadResumeResponse, err error) tea.Cmd {
 		m.starting = false
 		if err != nil {
+			m.early = nil
 			m.fail(err)
 			return nil
 		}
@@ -344,6 +356,7 @@ func (m *Model) open(t *client.Thread) tea.Cmd {
 	if m.thread != nil && m.thread.ID != t.ID {
 		cmds = append(cmds, m.do(protocol.MethodThreadUnsubscribe.Name, protocol.ThreadUnsubscribeParams{ThreadID: m.thread.ID}))
 	}
+	catchUp(m, t)
 	m.thread, m.pager, m.loading, m.hint, m.began = t, nil, false, "", time.Time{}
 	t.QueueStale = true
 	m.view.Reset()
@@ -357,6 +370,24 @@ func (m *Model) open(t *client.Thread) tea.Cmd {
 	}
 	m.unsent = nil
 	return tea.Batch(cmds...)
+}
+
+// catchUp applies to a thread that is about to be shown what has arrived since the server answered.
+func catchUp(m *Model, t *client.Thread) {
+	again, seq := m.thread != nil && m.thread.ID == t.ID, *t.Resume().AfterSeq
+	for _, e := range m.early {
+		switch e := e.(type) {
+		case client.Notified:
+			if !again || e.Seq > seq { // what is older came for the thread as it was shown before
+				t.Apply(e.Notification)
+			}
+		case client.Asked:
+			if e.Question.Thread == t.ID {
+				t.Ask(e.Question)
+			}
+		}
+	}
+	m.early = nil
 }
 
 // older reads the turns before those that are known, once the first of these is seen.

@@ -25,6 +25,8 @@ type Picker struct {
 	Title string
 	Rows  []Row
 	Empty string // shown if there are no rows
+	// Other makes a row of what was typed, which is the last one; nil: there is none.
+	Other func(typed string) Row
 
 	filter string
 	at     int // index among the rows that match
@@ -44,7 +46,26 @@ func (p *Picker) Matching() []Row {
 			out = append(out, r)
 		}
 	}
+	if p.filter != "" && p.Other != nil {
+		out = append(out, p.Other(p.filter))
+	}
 	return out
+}
+
+// Replace shows other rows. The entry with the value of the selected one stays selected.
+func (p *Picker) Replace(rows []Row) {
+	var selected any
+	if before := p.Matching(); p.at < len(before) {
+		selected = before[p.at].Value
+	}
+	p.Rows = rows
+	now := p.Matching()
+	p.at = max(min(p.at, len(now)-1), 0)
+	for i, r := range now {
+		if selected != nil && r.Value == selected {
+			p.at = i
+		}
+	}
 }
 
 // Type adds to the filter.

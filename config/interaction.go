@@ -1,5 +1,7 @@
 package config
 
+import "cmp"
+
 // Interaction configures the tools with which a model addresses its user.
 type Interaction struct {
 	Plan bool // models are offered update_plan
@@ -7,10 +9,14 @@ type Interaction struct {
 
 // TUI configures the terminal interface, which reads it through the app server.
 type TUI struct {
-	History bool // earlier messages are kept on disk
+	History bool              // earlier messages are kept on disk
+	Theme   string            // terminal, light, dark or mono
+	Keys    map[string]string // by action, separated by spaces
 }
 
-func terminal(b block) TUI { return TUI{History: b.flag("history", true)} }
+func terminal(b, keys block) TUI {
+	return TUI{History: b.flag("history", true), Theme: cmp.Or(b.text("theme"), "terminal"), Keys: keys.variables(nil)}
+}
 
 func interaction(b block) Interaction { return Interaction{Plan: b.flag("plan", true)} }
 

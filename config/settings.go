@@ -97,7 +97,8 @@ func (l *loader) decode(root *node) *Config {
 	}
 	c.Interaction = interaction(sub(b, schema.BlockInteraction))
 	c.Goals = goals(sub(b, schema.BlockGoals))
-	c.TUI = terminal(sub(b, schema.BlockTUI))
+	tui := sub(b, schema.BlockTUI)
+	c.TUI = terminal(tui, sub(tui, schema.BlockKeys))
 
 	instructions := sub(b, schema.BlockInstructions)
 	c.Instructions = Instructions{

@@ -7,7 +7,13 @@ func terminal() *Block {
 		Attributes: []Attribute{
 			{Name: "history", Kind: Bool, Default: "true", Doc: "Messages that you send, and the one that you write, are kept in gantry's home folder, " +
 				"so that ↑ and Ctrl-R find them in later threads and a crash loses nothing. What looks like a secret is not kept."},
+			{Name: "theme", Kind: String, Default: `"terminal"`, Allowed: []string{"terminal", "light", "dark", "mono"}, Doc: "Colours: the 16 of the " +
+				"terminal, as you have set them there; those for a light or a dark background; or none."},
 		},
+		Blocks: []*Block{{Name: BlockKeys, Open: Variables,
+			Doc: "Keys of actions, separated by spaces: `pager = \"f3 ctrl+t\"`. They replace those of the action; an empty text leaves it without a key. " +
+				"The guide of the terminal interface lists the names of actions. A key that has two meanings, and a name that does not exist, is reported " +
+				"when the interface starts."}},
 	}
 }
 

@@ -23,6 +23,7 @@ const (
 	BlockInteraction  = "interaction"
 	BlockGoals        = "goals"
 	BlockTUI          = "tui"
+	BlockKeys         = "keys"
 	BlockReview       = "review"
 	BlockGuardian     = "guardian"
 	BlockHooks        = "hooks"

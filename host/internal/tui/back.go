@@ -8,6 +8,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/gantry-agent/gantry/host/internal/client"
 	"github.com/gantry-agent/gantry/host/internal/protocol"
+	"github.com/gantry-agent/gantry/host/internal/tui/keys"
 	"github.com/gantry-agent/gantry/host/internal/tui/picker"
 	"github.com/gantry-agent/gantry/host/internal/tui/transcript"
 )
@@ -57,7 +58,7 @@ func pickWay(m *Model, s sent) tea.Cmd {
 	}}
 	m.pick(p, func(m *Model, r picker.Row) tea.Cmd {
 		if m.running() != nil {
-			m.hint = "the turn has to end first; Esc interrupts it"
+			m.hint = keyed(m, "the turn has to end first; %s interrupts it", keys.Interrupt)
 			return nil
 		}
 		return r.Value.(func(*Model, sent) tea.Cmd)(m, s)

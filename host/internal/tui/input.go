@@ -178,7 +178,7 @@ func (m *Model) action(a keys.Action, again bool) tea.Cmd {
 		case again:
 			return pickSent(m, "")
 		}
-		m.hint, m.again = "Esc again edits an earlier message", a
+		m.hint, m.again = keyed(m, "%s again edits an earlier message", a), a
 	case keys.Cancel:
 		switch {
 		case !m.composer.Empty():
@@ -190,13 +190,13 @@ func (m *Model) action(a keys.Action, again bool) tea.Cmd {
 		case again:
 			return tea.Quit
 		default:
-			m.hint, m.again = "Ctrl-C again leaves", a
+			m.hint, m.again = keyed(m, "%s again leaves", a), a
 		}
 	case keys.Leave:
 		if m.running() == nil || again {
 			return tea.Quit
 		}
-		m.hint, m.again = "a turn is running: Ctrl-D again leaves, and the turn goes on; Esc interrupts it", a
+		m.hint, m.again = keyed(m, "a turn is running: %s again leaves, and the turn goes on; %s interrupts it", a, keys.Interrupt), a
 	case keys.Editor:
 		return m.edit()
 	case keys.History:

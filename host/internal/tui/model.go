@@ -15,6 +15,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/tui/pager"
 	"github.com/gantry-agent/gantry/host/internal/tui/past"
 	"github.com/gantry-agent/gantry/host/internal/tui/picker"
+	"github.com/gantry-agent/gantry/host/internal/tui/term"
 	"github.com/gantry-agent/gantry/host/internal/tui/transcript"
 )
 
@@ -41,6 +42,7 @@ type Model struct {
 	later func(time.Duration, tea.Msg) tea.Cmd
 
 	width, height int
+	colors        term.Palette
 	blurred       bool // the window does not have the focus
 	mouse         bool
 
@@ -68,9 +70,10 @@ type Model struct {
 	kept     string     // the draft on disk
 	keeping  bool       // it is about to change
 
-	fatal error       // why there never was a thread
-	hint  string      // what the last key would do if pressed again
-	again keys.Action // of that key
+	warnings []client.Notice // from before there was a thread
+	fatal    error           // why there never was a thread
+	hint     string          // what the last key would do if pressed again
+	again    keys.Action     // of that key
 }
 
 // NewModel returns an interface that has no size yet.
@@ -78,7 +81,7 @@ func NewModel(ctx context.Context, cfg Config) *Model {
 	later := func(d time.Duration, msg tea.Msg) tea.Cmd {
 		return tea.Tick(d, func(time.Time) tea.Msg { return msg })
 	}
-	return &Model{ctx: ctx, cfg: cfg, now: time.Now, later: later, view: transcript.New(), table: keys.Table(), mouse: true, starting: true}
+	return &Model{ctx: ctx, cfg: cfg, now: time.Now, later: later, view: transcript.New(), table: keys.Table(), colors: term.Terminal(), mouse: true, starting: true}
 }
 
 // Messages.
@@ -133,6 +136,9 @@ func (m *Model) note(n client.Notice) {
 		m.hint = n.Text
 		if n.Next != "" {
 			m.hint += " — " + n.Next
+		}
+		if n.Level == client.Warning {
+			m.warnings = append(m.warnings, n)
 		}
 		return
 	}
@@ -365,6 +371,10 @@ func (m *Model) open(t *client.Thread) tea.Cmd {
 			m.composer.Add(transcript.Input(b.Content))
 		}
 	}
+	for _, n := range m.warnings {
+		t.Note(n)
+	}
+	m.warnings = nil
 	for _, text := range m.unsent {
 		cmds = append(cmds, m.send(text))
 	}

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/gantry-agent/gantry/host/internal/client"
+	"github.com/gantry-agent/gantry/host/internal/tui/keys"
 	"github.com/gantry-agent/gantry/host/internal/tui/term"
 	"github.com/gantry-agent/gantry/host/internal/tui/theme"
 	"github.com/gantry-agent/gantry/host/internal/tui/transcript"
@@ -31,7 +33,7 @@ func (m *Model) View() tea.View {
 		if i > 0 {
 			out.WriteByte('\n')
 		}
-		out.WriteString(l.String())
+		out.WriteString(l.Paint(&m.colors))
 	}
 	v.Content = out.String()
 	return v
@@ -125,11 +127,20 @@ func (m *Model) placeholder() string {
 	case m.lost != "":
 		return m.lost
 	case m.running() != nil:
-		return "Enter steers the turn, Tab queues, Esc interrupts"
+		return keyed(m, "%s steers the turn, %s queues, %s interrupts", keys.Send, keys.Queue, keys.Interrupt)
 	case len(m.unsent) > 0:
 		return "the message is sent as soon as the thread is ready"
 	}
-	return "What shall be done? / lists commands, @ finds files, ? shows keys"
+	return keyed(m, "What shall be done? / lists commands, @ finds files, %s shows keys", keys.Help)
+}
+
+// keyed is a text that names the keys of actions.
+func keyed(m *Model, format string, actions ...keys.Action) string {
+	var names []any
+	for _, a := range actions {
+		names = append(names, cmp.Or(keys.First(m.table, keys.Main, a), "(no key)"))
+	}
+	return fmt.Sprintf(format, names...)
 }
 
 func (m *Model) queueLines(w int) []term.Line {
@@ -161,7 +172,7 @@ func (m *Model) statusLine() term.Line {
 		left = term.Text("ready", theme.Dim)
 	}
 	if !m.view.Following() {
-		left = append(left, term.Span{Text: " · scrolled up, Ctrl-End follows", Style: theme.Dim})
+		left = append(left, term.Span{Text: keyed(m, " · scrolled up, %s follows", keys.Bottom), Style: theme.Dim})
 	}
 	left = left.Fit(m.width)
 	var right term.Line

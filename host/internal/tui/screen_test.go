@@ -125,7 +125,7 @@ var named = map[string]tea.Key{
 	"left": {Code: tea.KeyLeft}, "right": {Code: tea.KeyRight}, "home": {Code: tea.KeyHome}, "end": {Code: tea.KeyEnd}, "delete": {Code: tea.KeyDelete},
 	"shift+up": {Code: tea.KeyUp, Mod: tea.ModShift}, "shift+down": {Code: tea.KeyDown, Mod: tea.ModShift}, "ctrl+home": {Code: tea.KeyHome, Mod: tea.ModCtrl},
 	"ctrl+end": {Code: tea.KeyEnd, Mod: tea.ModCtrl}, "shift+enter": {Code: tea.KeyEnter, Mod: tea.ModShift}, "alt+enter": {Code: tea.KeyEnter, Mod: tea.ModAlt},
-	"space": {Code: tea.KeySpace, Text: " "}, "f1": {Code: tea.KeyF1}, "f2": {Code: tea.KeyF2}, "alt+left": {Code: tea.KeyLeft, Mod: tea.ModAlt}, "alt+right": {Code: tea.KeyRight, Mod: tea.ModAlt},
+	"space": {Code: tea.KeySpace, Text: " "}, "f1": {Code: tea.KeyF1}, "f3": {Code: tea.KeyF3}, "f2": {Code: tea.KeyF2}, "alt+left": {Code: tea.KeyLeft, Mod: tea.ModAlt}, "alt+right": {Code: tea.KeyRight, Mod: tea.ModAlt},
 	"ctrl+left": {Code: tea.KeyLeft, Mod: tea.ModCtrl}, "ctrl+right": {Code: tea.KeyRight, Mod: tea.ModCtrl}, "alt+backspace": {Code: tea.KeyBackspace, Mod: tea.ModAlt},
 }
 

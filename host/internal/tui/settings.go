@@ -3,16 +3,21 @@ package tui
 import (
 	"encoding/json"
 	"path/filepath"
+	"strings"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/gantry-agent/gantry/host/internal/client"
 	"github.com/gantry-agent/gantry/host/internal/protocol"
+	"github.com/gantry-agent/gantry/host/internal/tui/keys"
 	"github.com/gantry-agent/gantry/host/internal/tui/past"
+	"github.com/gantry-agent/gantry/host/internal/tui/theme"
 )
 
 // settings are those of the block "tui" of the configuration.
 type settings struct {
-	History *bool `json:"history"` // nil: true
+	History *bool             `json:"history"` // nil: true
+	Theme   string            `json:"theme"`   // empty: that of the terminal
+	Keys    map[string]string `json:"keys"`    // by action
 }
 
 // readSettings reads the configuration, and applies it.
@@ -35,6 +40,15 @@ func readSettings(m *Model, home string) tea.Cmd {
 
 // apply applies settings.
 func apply(m *Model, s settings, home string) tea.Cmd {
+	m.colors = theme.Palette(s.Theme)
+	if len(s.Keys) > 0 {
+		var problems []string
+		m.table, problems = keys.Bind(keys.Table(), s.Keys)
+		m.view.UnfoldKey = keyed(m, "%s", keys.Fold)
+		if len(problems) > 0 {
+			m.note(client.Notice{Level: client.Warning, Text: strings.Join(problems, "\n"), Next: "? lists the keys"})
+		}
+	}
 	if home == "" || s.History != nil && !*s.History {
 		return nil
 	}

@@ -79,3 +79,24 @@ func TestPastIsBroken(t *testing.T) {
 		t.Errorf("it is said %d times\n%s", n, d.shown())
 	}
 }
+
+// Keys and colours are the user's choice, and what is wrong with them is said.
+func TestKeysAndTheme(t *testing.T) {
+	d := newDesk(t, 90, 24)
+	d.f.answers[protocol.MethodConfigRead.Name] = `{"config":{"gantry":{"tui":{"theme":"mono","keys":{"pager":"f3","help":"f4","send":"ctrl+r"}}}}}`
+	cmd := d.m.start() // its answer comes after that of the settings
+	d.run(readSettings(d.m, ""))
+	d.run(cmd)
+	d.shows("tui.keys.send: Ctrl-R no longer does this: search earlier messages", "F4 shows keys")
+	d.press("f3")
+	d.shows("q closes")
+	d.press("q", "?")
+	if d.text() != "?" {
+		t.Errorf("the message is %q", d.text())
+	}
+	d.press("ctrl+r")
+	d.wants(protocol.MethodTurnStart.Name, `"text":"?"`)
+	if strings.Contains(d.m.View().Content, "\x1b[90m") {
+		t.Error("there are colours")
+	}
+}

@@ -51,13 +51,13 @@ func TestGuideListsKeys(t *testing.T) {
 	for _, b := range Table() {
 		if b.Context != context {
 			context = b.Context
-			want.WriteString("\n| keys " + string(context) + " | |\n| --- | --- |\n")
+			want.WriteString("\n| keys " + string(context) + " | name | |\n| --- | --- | --- |\n")
 		}
 		var names []string
 		for _, k := range b.Keys {
 			names = append(names, "`"+Name(k)+"`")
 		}
-		want.WriteString("| " + strings.Join(names, ", ") + " | " + b.Help + " |\n")
+		want.WriteString("| " + strings.Join(names, ", ") + " | `" + b.Setting() + "` | " + b.Help + " |\n")
 	}
 	want.WriteString("\n")
 	if listed == want.String() {

@@ -1,9 +1,6 @@
 package term
 
-import (
-	"strconv"
-	"strings"
-)
+import "strings"
 
 // Color is one of the terminal's 16 colours, whose look is the user's choice. The zero Color is that of the terminal's text.
 type Color uint8
@@ -38,8 +35,16 @@ func (s Style) With(o Style) Style {
 	return s
 }
 
+// Palette says how colours look: the parameters of the sequences that select them. An empty one leaves a colour out.
+type Palette [Gray + 1]string
+
+// Terminal is the palette of the terminal itself.
+func Terminal() Palette {
+	return Palette{Black: "30", Red: "31", Green: "32", Yellow: "33", Blue: "34", Magenta: "35", Cyan: "36", White: "37", Gray: "90"}
+}
+
 // sgr returns the parameters of the sequence that selects s; empty: none is needed.
-func (s Style) sgr() string {
+func (s Style) sgr(colors *Palette) string {
 	var p []string
 	for _, a := range []struct {
 		on   bool
@@ -49,11 +54,8 @@ func (s Style) sgr() string {
 			p = append(p, a.code)
 		}
 	}
-	switch {
-	case s.FG == Gray:
-		p = append(p, "90")
-	case s.FG != Default:
-		p = append(p, strconv.Itoa(30+int(s.FG-Black)))
+	if c := colors[s.FG]; c != "" {
+		p = append(p, c)
 	}
 	return strings.Join(p, ";")
 }
@@ -79,14 +81,20 @@ func (l Line) Width() int {
 	return n
 }
 
-// String returns the line with the terminal's sequences.
+// String returns the line as [Line.Paint] does with the palette of the terminal.
 func (l Line) String() string {
+	colors := Terminal()
+	return l.Paint(&colors)
+}
+
+// Paint returns the line with the terminal's sequences.
+func (l Line) Paint(colors *Palette) string {
 	var out strings.Builder
 	for _, s := range l {
 		if s.Text == "" {
 			continue
 		}
-		if sgr := s.Style.sgr(); sgr != "" {
+		if sgr := s.Style.sgr(colors); sgr != "" {
 			out.WriteString("\x1b[" + sgr + "m" + s.Text + "\x1b[m")
 		} else {
 			out.WriteString(s.Text)

@@ -93,7 +93,8 @@ func FuzzClean(f *testing.F) {
 
 func TestLineString(t *testing.T) {
 	l := Line{{"a", Style{}}, {"b", Style{Bold: true, FG: Red}}, {"", Style{FG: Gray}}, {"c", Style{FG: Gray}}}
-	if got, want := l.String(), "a\x1b[1;31mb\x1b[m\x1b[90mc\x1b[m"; got != want {
+	colors := Terminal()
+	if got, want := l.Paint(&colors), "a\x1b[1;31mb\x1b[m\x1b[90mc\x1b[m"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	if got := l.Pad(5, Style{}).Width(); got != 5 {

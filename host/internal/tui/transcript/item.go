@@ -143,7 +143,7 @@ func (v *View) fold(lines []term.Line, head, tail int) []term.Line {
 		return lines
 	}
 	out := append([]term.Line(nil), lines[:head]...)
-	out = append(out, term.Text(fmt.Sprintf("… %d lines (Ctrl-O shows all)", hidden), theme.Dim))
+	out = append(out, term.Text(fmt.Sprintf("… %d lines (%s shows all)", hidden, v.UnfoldKey), theme.Dim))
 	return append(out, lines[len(lines)-tail:]...)
 }
 

@@ -13,6 +13,8 @@ import (
 
 // View is a window on the items of a thread. It is not safe for concurrent use.
 type View struct {
+	UnfoldKey string // the name of the key that shows what is folded
+
 	items         []*client.Item
 	width, height int
 	unfolded      bool
@@ -41,7 +43,9 @@ type rendered struct {
 const maxCache = 2000
 
 // New returns a view at the end of a thread.
-func New() *View { return &View{following: true, marked: -1, cache: map[*client.Item]*rendered{}} }
+func New() *View {
+	return &View{UnfoldKey: "Ctrl-O", following: true, marked: -1, cache: map[*client.Item]*rendered{}}
+}
 
 // Show sets what is shown, and the size of the window. Items are added at the end; [View.Prepended] tells of those at the beginning.
 func (v *View) Show(items []*client.Item, width, height int) {

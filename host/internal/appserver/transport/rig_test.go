@@ -99,7 +99,7 @@ func (r *running) host() string {
 		return host
 	}
 	if host, ok := strings.CutPrefix(r.URL(), "http://"); ok {
-		return strings.TrimSuffix(host, pathMCP)
+		return strings.TrimSuffix(strings.TrimSuffix(host, pathMCP), "/")
 	}
 	return "localhost"
 }

@@ -47,12 +47,25 @@ type Config struct {
 	// and come from no process that this one has started. Of TCP. Nil: websockets.
 	HTTP http.Handler
 
+	// Page serves a web page to browsers, which connect with a websocket from that page; other clients are refused. Of TCP, on a loopback
+	// address; Auth is not used. Nil: requests of web pages are refused.
+	Page Page
+
 	Logger hclog.Logger // nil: none
 
 	MaxClients   int           // connected at the same time; default 1,024
 	MaxHandshake time.Duration // from the connection to the end of the HTTP request; default 10 s
 	MaxPending   int           // connections before the end of their HTTP request; beyond, none is accepted; default 256
 	Grace        time.Duration // from the end of the handlers' ctx to that of their streams; default 5 s
+}
+
+// Page is a web page whose script is a client. Its methods are called concurrently, for requests that name this server by an address of
+// its own. A request that can have an effect comes from the page itself, and from no process that this one has started.
+type Page interface {
+	// ServeHTTP serves what is not a websocket.
+	http.Handler
+	// Authorize checks the credentials of a websocket handshake, and returns the subprotocol to agree on.
+	Authorize(r *http.Request) (subprotocol string, err error)
 }
 
 // maxHeader is the size in bytes of the largest HTTP request, which net/http exceeds by 4 KiB.
@@ -121,7 +134,11 @@ type Server struct {
 // and so is a unix socket that another process listens on.
 func Listen(ctx context.Context, cfg Config) (*Server, error) {
 	cfg = cfg.withDefaults()
-	if err := cfg.Auth.permits(cfg.Address); err != nil {
+	if cfg.Page != nil {
+		if !cfg.Address.TCP.Addr().IsLoopback() {
+			return nil, hint.New(fmt.Sprintf("a page can't be served on %s: other machines can reach that address", cfg.Address), "listen on 127.0.0.1")
+		}
+	} else if err := cfg.Auth.permits(cfg.Address); err != nil {
 		return nil, err
 	}
 	var e endpoint

@@ -35,9 +35,12 @@ type web struct {
 
 // listenTCP opens a server's port.
 func listenTCP(ctx context.Context, cfg Config) (endpoint, error) {
-	v, err := cfg.Auth.load(cfg.Logger)
-	if err != nil {
-		return nil, err
+	var v verifier
+	if cfg.Page == nil {
+		var err error
+		if v, err = cfg.Auth.load(cfg.Logger); err != nil {
+			return nil, err
+		}
 	}
 	network := "tcp6" // "tcp" would listen on all IPv6 addresses for 0.0.0.0 as well
 	if cfg.Address.TCP.Addr().Is4() {
@@ -49,7 +52,10 @@ func listenTCP(ctx context.Context, cfg Config) (endpoint, error) {
 		return nil, err
 	}
 	w := newWeb(cfg, ln, "ws://"+ln.Addr().String())
-	if cfg.HTTP != nil {
+	switch {
+	case cfg.Page != nil:
+		w.address = "http://" + ln.Addr().String() + "/"
+	case cfg.HTTP != nil:
 		w.address = "http://" + ln.Addr().String() + pathMCP
 	}
 	w.verifier = v
@@ -60,7 +66,7 @@ func newWeb(cfg Config, ln net.Listener, address string) *web {
 	w := &web{cfg: cfg, address: address, gate: newGate(ln, cfg.MaxPending, cfg.Logger), places: make(chan struct{}, cfg.MaxClients)}
 	w.upgrader = websocket.Upgrader{
 		HandshakeTimeout: cfg.MaxHandshake,
-		CheckOrigin:      func(*http.Request) bool { return true }, // ServeHTTP has refused those that have one
+		CheckOrigin:      func(*http.Request) bool { return true }, // ServeHTTP has refused foreign ones
 		Error: func(rw http.ResponseWriter, _ *http.Request, status int, reason error) {
 			http.Error(rw, reason.Error(), status)
 		},
@@ -121,13 +127,19 @@ const (
 // ServeHTTP implements [http.Handler]. It returns when the client has left.
 func (w *web) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	switch {
-	case len(r.Header.Values("Origin")) > 0:
+	case w.cfg.Page == nil && len(r.Header.Values("Origin")) > 0:
 		// Only browsers send it, and they let any page open a websocket to any address.
 		http.Error(rw, "requests of web pages are refused", http.StatusForbidden)
 		return
 	case w.cfg.Address.Kind == TCP && !knownHost(r):
 		// A name that the owner of a page has pointed at this address.
 		http.Error(rw, "unknown host: connect by IP address, or as localhost, and to the server's own port", http.StatusForbidden)
+		return
+	case w.cfg.Page != nil && !websocket.IsWebSocketUpgrade(r):
+		w.servePage(rw, r)
+		return
+	case w.cfg.Page != nil:
+		w.serveClientOfPage(rw, r)
 		return
 	case w.cfg.HTTP != nil:
 		w.serveHTTP(rw, r)
@@ -148,6 +160,11 @@ func (w *web) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer leave()
+	w.serveClient(rw, r, p, nil)
+}
+
+// serveClient serves a client that was admitted, with the headers of the response to its handshake.
+func (w *web) serveClient(rw http.ResponseWriter, r *http.Request, p Peer, header http.Header) {
 	handle, frames := w.handle, strings.HasPrefix(r.URL.Path, pathView) && w.cfg.Views != nil
 	if frames {
 		var ok bool
@@ -158,7 +175,7 @@ func (w *web) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	w.clients.Add(1) // before the upgrade, which ends the pending connection
 	defer w.clients.Done()
-	c, err := w.upgrader.Upgrade(rw, r, nil)
+	c, err := w.upgrader.Upgrade(rw, r, header)
 	if err != nil {
 		w.cfg.Logger.Debug("websocket handshake failed", "peer", r.RemoteAddr, "err", err)
 		return
@@ -217,9 +234,7 @@ func (w *web) serveHTTP(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer leave()
-	if p.Launched { // a command could start an agent without its own sandbox, and answer its questions
-		w.cfg.Logger.Warn("client refused", "peer", r.RemoteAddr, "err", "this process has started it")
-		http.Error(rw, "processes that gantry has started can't use this server", http.StatusForbidden)
+	if w.launched(rw, r, p) {
 		return
 	}
 	w.clients.Add(1)

@@ -39,7 +39,7 @@ var FrontEnds = []FrontEnd{
 	},
 	{
 		Packages: []string{root + "cli/serve"},
-		Own:      []string{root + "cli/console", root + "appserver/...", root + "acp", root + "mcpserver"},
+		Own:      []string{root + "cli/console", root + "appserver/...", root + "acp", root + "mcpserver", root + "web"},
 		Also:     []Edge{{"", root + "approval", "the login command of a provider may ask a question"}},
 	},
 	{
@@ -59,6 +59,10 @@ var FrontEnds = []FrontEnd{
 	{
 		Packages: []string{root + "mcpserver"},
 		Own:      []string{root + "mcpserver"},
+	},
+	{
+		Packages: []string{root + "web"},
+		Own:      []string{root + "web"},
 	},
 	{
 		Packages: []string{root + "appserver/..."},

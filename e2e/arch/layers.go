@@ -15,7 +15,7 @@ const root = "host/internal/"
 var Rows = [][]string{
 	{"cli", "tui"},
 	{"install"},
-	{"appserver", "acp", "mcpserver"},
+	{"appserver", "acp", "mcpserver", "web"},
 	{"hub"},
 	{"host"},
 	{"judges", "library", "git"},

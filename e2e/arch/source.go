@@ -236,6 +236,7 @@ var Starters = []string{
 	"plugins/browser/internal/chromium/chromiumtest",
 	"plugins/browser/internal/browserproc", // the host has started it under a grant, and it becomes the browser
 	"host/internal/cli",                    // becomes gantry-tui
+	"host/internal/cli/serve",              // opens the link to its page in the user's browser
 	"host/cmd/gantry-tui",                  // starts gantry itself, and the user's editor
 	"host/internal/background",             // the process of a session is gantry itself, started by its user
 	"sdk/codemode",                         // its child takes every system call for files, sockets and processes from itself before it runs a script

@@ -1,4 +1,4 @@
-// Package serve implements the commands that serve threads to other programs: app-server with its subcommands, acp, and mcp serve.
+// Package serve implements the commands that serve threads to other programs: app-server with its subcommands, acp, mcp serve, and web.
 //
 // It owns the flags of these commands. It does not know the protocol or how clients are connected.
 //
@@ -29,7 +29,7 @@ type app struct{ *console.Env }
 // Commands returns the commands of this package.
 func Commands(env *console.Env) []*cobra.Command {
 	a := &app{env}
-	return []*cobra.Command{a.acpCommand(), a.appServerCommand(), a.mcpCommand()}
+	return []*cobra.Command{a.acpCommand(), a.appServerCommand(), a.mcpCommand(), a.webCommand()}
 }
 
 func (a *app) appServerCommand() *cobra.Command {

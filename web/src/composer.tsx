@@ -36,7 +36,7 @@ export function Composer({ id, running, queue, folder }: { id: string; running: 
     b.style.height = Math.min(b.scrollHeight, innerHeight * 0.4) + "px";
   }, [text]);
   useLayoutEffect(() => {
-    if (matchMedia("(hover: hover)").matches) box.current!.focus();
+    if (!matchMedia("(pointer: coarse)").matches) box.current!.focus();
   }, [id]);
   const ready = text.trim() !== "" || pictures.length > 0;
   const submit = async (later: boolean) => {

@@ -26,6 +26,21 @@ func cleanPage(t *testing.T, p *rig.Page, w *rig.Web) {
 	}
 }
 
+// accessible saves a picture of the page, and checks it with axe-core, where web/node_modules has it.
+func accessible(t *testing.T, p *rig.Page, name string) {
+	t.Helper()
+	p.Shot(name + ".png")
+	axe, err := os.ReadFile("../web/node_modules/axe-core/axe.min.js")
+	if err != nil {
+		return
+	}
+	p.Eval(string(axe) + "; 0")
+	found := p.Eval(`axe.run().then((r) => r.violations.map((v) => v.id + ": " + v.nodes.map((n) => n.target.join(" ") + " " + n.failureSummary).join(" | ")))`)
+	if found != "[]" {
+		t.Errorf("%s: %s", name, found)
+	}
+}
+
 // Somebody types a task into the page, approves a command, and sees the diff. The code is gone from the address and works once.
 func TestWeb(t *testing.T) {
 	t.Parallel()
@@ -35,24 +50,28 @@ func TestWeb(t *testing.T) {
 	p := rig.OpenPage(t, w.Link, 1280, 800)
 	p.Shows("What shall be done?")
 	p.Until(`location.hash === ""`)
-	p.Shot("new.png")
+	accessible(t, p, "new")
 	p.Until(`document.activeElement?.tagName === "TEXTAREA"`)
 	p.Type("translate it")
 	p.Key("Enter")
 	p.Shows("translate it", "I look first.", "May this command run?", "to see")
 	p.Until(`document.querySelector(".question button:enabled")`)
-	p.Shot("question.png")
+	accessible(t, p, "question")
 	p.Prefers("prefers-color-scheme", "dark")
-	p.Shot("question-dark.png")
-	p.Click("Yes, this time")
+	accessible(t, p, "question-dark")
+	p.Until(`document.activeElement?.className === "question"`) // nothing is being written, so its keys work
+	p.Key("y")
 	p.Shows("echo looked", "hello.txt", "uno", "All done.", "1 file changed")
-	p.Shot("done-dark.png")
+	p.Until(`document.activeElement?.tagName === "TEXTAREA"`)
+	p.Click("1 file changed")
+	p.Click("Side by side")
+	accessible(t, p, "done-dark")
 	p.Prefers("prefers-color-scheme", "light")
-	p.Shot("done.png")
+	accessible(t, p, "done")
 	p.Size(390, 844)
 	p.Shot("done-phone.png")
 	p.Click("Threads")
-	p.Shot("threads-phone.png")
+	accessible(t, p, "threads-phone")
 	if b, err := os.ReadFile(filepath.Join(r.Dir, "hello.txt")); err != nil || string(b) != "uno\ntwo\n" {
 		t.Errorf("%q, %v", b, err)
 	}

@@ -33,7 +33,9 @@ export function Composer({ id, running, queue, folder }: { id: string; running: 
   useLayoutEffect(() => {
     const b = box.current!;
     b.style.height = "auto";
-    b.style.height = Math.min(b.scrollHeight, innerHeight * 0.4) + "px";
+    const most = innerHeight * 0.4;
+    b.style.height = Math.min(b.scrollHeight, most) + "px";
+    b.style.overflowY = b.scrollHeight > most ? "auto" : "hidden";
   }, [text]);
   useLayoutEffect(() => {
     if (!matchMedia("(pointer: coarse)").matches) box.current!.focus();

@@ -59,8 +59,8 @@ function Threads(): VNode {
             </li>
           );
         })}
+        {rows.length === 0 ? <li class="dim none">{words.length ? "No thread matches." : "No threads yet."}</li> : null}
       </ul>
-      {rows.length === 0 ? <p class="dim none">{words.length ? "No thread matches." : "No threads yet."}</p> : null}
       <footer><ShareLink /><a href="/licenses.txt" target="_blank" rel="noopener">Licences</a></footer>
     </nav>
   );
@@ -290,7 +290,7 @@ function NewThread(): VNode {
   const folders = [...new Set(app.threads.value.map((t) => t.cwd as string))].slice(0, 20);
   return (
     <>
-      <header class="bar"><Toggle /><div class="title" /></header>
+      <header class="bar empty"><Toggle /><div class="title" /></header>
       <div class="new"><div class="column">
         <h1>What shall be done?</h1>
         <Problem />

@@ -229,6 +229,12 @@ export function QuestionCard({ q, more }: { q: Question; more: number }): VNode 
   const v = view(q);
   const card = useRef<HTMLElement>(null);
   useEffect(() => {
+    // The keys of the answers work at once, unless a message is being written.
+    const at = document.activeElement;
+    if (armed && (at === document.body || (at instanceof HTMLTextAreaElement && at.value === ""))) card.current!.focus();
+  }, [armed]);
+  useEffect(() => () => document.querySelector<HTMLElement>(".composer textarea")?.focus(), [q.id]);
+  useEffect(() => {
     if (!armed) return;
     const press = (e: KeyboardEvent) => {
       if (e.ctrlKey || e.metaKey || e.altKey || (e.target as HTMLElement).closest?.("input, textarea, select")) return;
@@ -242,12 +248,12 @@ export function QuestionCard({ q, more }: { q: Question; more: number }): VNode 
     return () => removeEventListener("keydown", press);
   });
   return (
-    <section class="question" ref={card} role="alertdialog" aria-labelledby="question-title">
+    <section class="question" ref={card} tabIndex={-1} role="alertdialog" aria-labelledby="question-title" aria-describedby="question-about">
       <h2 id="question-title">{v.title}</h2>
-      <div class="about">{v.body}</div>
+      <div class="about" id="question-about">{v.body}</div>
       <div class="choices">
-        {v.choices.map((c) => (
-          <button key={c.key} type="button" class={c.kind} disabled={!armed} onClick={() => answer(q, c.value)} aria-keyshortcuts={c.key}>
+        {[...v.choices].sort((a, b) => Number(!!a.detail) - Number(!!b.detail)).map((c) => (
+          <button key={c.key} type="button" class={c.detail ? "detailed" : c.kind} disabled={!armed} onClick={() => answer(q, c.value)} aria-keyshortcuts={c.key}>
             {c.label} <kbd>{c.key}</kbd>
             {c.detail ? <small>{c.detail}</small> : null}
           </button>

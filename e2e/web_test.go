@@ -150,3 +150,74 @@ func TestWebHostileContent(t *testing.T) {
 		}
 	}
 }
+
+// sockets lets a test end the connections of a page.
+const sockets = `window.sockets = []; window.WebSocket = class extends WebSocket { constructor(...a) { super(...a); window.sockets.push(this) } }`
+
+// The connection ends while a turn runs: the page continues without a gap, and shows nothing twice. The server ends: what is being typed stays.
+func TestWebReconnects(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, waiting)
+	addOdd(t, r, "waits", "waits", "")
+	w := r.Web()
+	p := rig.OpenPage(t, "about:blank", 1000, 800)
+	p.Before(sockets)
+	p.Go(w.Link)
+	p.Until(`document.activeElement?.tagName === "TEXTAREA"`)
+	p.Type("go")
+	p.Key("Enter")
+	r.Until("the call runs", func() bool { return exists(r.Dir, "go.waiting") })
+	p.Shows("Working")
+	for n := 2; n <= 4; n++ {
+		p.Eval("sockets.at(-1).close()")
+		p.Eval(fmt.Sprintf(`new Promise((done) => { const look = () => sockets.length >= %d ? done() : requestAnimationFrame(look); look() })`, n))
+	}
+	r.Write(filepath.Join(r.Dir, "go"), "")
+	p.Shows("answer 2")
+	p.Until(`!document.querySelector(".working")`)
+	if got := p.Eval(`[".userMessage", ".agentMessage", ".dynamicToolCall, .mcpToolCall"].map((s) => document.querySelectorAll(s).length).join()`); got != `"1,1,1"` {
+		t.Errorf("messages, answers and calls: %s\n%s", got, p.Text())
+	}
+	p.Eval(`document.querySelector("textarea").focus()`)
+	p.Type("a thought that must stay")
+	for _, pid := range rig.Processes(t, r.Home, "web") {
+		rig.Kill(t, pid)
+	}
+	p.Shows("The server can't be reached")
+	if got := p.Eval(`document.querySelector("textarea").value`); got != `"a thought that must stay"` {
+		t.Errorf("the draft is %s", got)
+	}
+}
+
+// Two pages show one thread: a question that one answers is gone in the other, both show the end, and each can queue, steer and interrupt.
+func TestWebTwoPages(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, task)
+	r.Write(filepath.Join(r.Dir, "hello.txt"), "one\ntwo\n")
+	w := r.Web(webAsks...)
+	one := rig.OpenPage(t, w.Link, 1000, 800)
+	one.Until(`document.activeElement?.tagName === "TEXTAREA"`)
+	one.Type("translate it")
+	one.Key("Enter")
+	one.Shows("May this command run?")
+	base, _, _ := strings.Cut(w.Link, "#")
+	code := one.Eval(`fetch("/code", { method: "POST", headers: { Authorization: "Bearer " + sessionStorage.getItem("gantry-token") } }).then((r) => r.json()).then((r) => r.Code)`)
+	two := rig.OpenPage(t, base+"#code="+strings.Trim(code, `"`), 1000, 800)
+	two.Shows("needs you")
+	two.Click("translate it")
+	two.Shows("May this command run?", "I look first.")
+	one.Eval(`document.querySelector("textarea").focus()`)
+	one.Type("afterwards")
+	one.Click("Queue")
+	for _, p := range []*rig.Page{one, two} {
+		p.Until(`document.querySelector(".queue")?.innerText.includes("afterwards")`)
+	}
+	two.Click("Remove: afterwards")
+	one.Until(`!document.querySelector(".queue")`)
+	two.Click("No")
+	one.Until(`!document.querySelector(".question")`)
+	for _, p := range []*rig.Page{one, two} {
+		p.Shows("refused", "All done.")
+		cleanPage(t, p, w)
+	}
+}

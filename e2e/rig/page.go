@@ -337,3 +337,9 @@ func (p *Page) Requests() []string {
 	defer p.mu.Unlock()
 	return append([]string(nil), p.requests...)
 }
+
+// Before runs a script in each document before its own scripts.
+func (p *Page) Before(script string) {
+	p.t.Helper()
+	p.Call("Page.addScriptToEvaluateOnNewDocument", map[string]any{"source": script}, nil)
+}

@@ -121,9 +121,11 @@ function contents(items: Json[] | null | undefined): VNode[] {
   });
 }
 
-function commandLine(b: Json): string {
-  const of = (b.commandActions ?? []).map((a: Json) => a.command).filter(Boolean);
-  return of.length === 1 ? of[0] : b.command;
+// commandLine is what a shell was asked to run, or the command itself.
+function commandLine(command: string): string {
+  const quoted = /^\S*sh -l?c '([^]*)'$/.exec(command)?.[1];
+  const parts = quoted?.split("'\\''");
+  return parts?.every((p) => !p.includes("'")) ? parts.join("'") : command;
 }
 
 function body(i: Item): ComponentChildren {
@@ -143,7 +145,7 @@ function body(i: Item): ComponentChildren {
         <div class="run">
           <div class="head">
             <Status of={i.done && bad ? "failed" : b.status} />
-            <code class="line" title={plain(b.command)}>{plain(commandLine(b))}</code>
+            <code class="line" title={plain(b.command)}>{plain(commandLine(b.command))}</code>
             <span class="dim">{bad ? `exit ${b.exitCode}` : ""} {b.durationMs ? duration(b.durationMs) : ""}{b.status === "declined" ? "refused" : ""}</span>
           </div>
           <Output text={i.text} omitted={i.omitted} live={!i.done} />

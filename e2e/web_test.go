@@ -2,8 +2,11 @@ package e2e_test
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -220,4 +223,51 @@ func TestWebTwoPages(t *testing.T) {
 		p.Shows("refused", "All done.")
 		cleanPage(t, p, w)
 	}
+}
+
+// Other pages reach nothing: neither one of another port in the same browser, nor one whose name was pointed at this machine.
+func TestWebOtherPages(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, task)
+	w := r.Web()
+	base, code, _ := strings.Cut(w.Link, "#code=")
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, "<!doctype html><title>other</title><link rel=icon href=data:,><p>other page")
+	}))
+	t.Cleanup(other.Close)
+	p := rig.OpenPage(t, other.URL, 800, 600)
+	p.Shows("other page")
+	for name, attempt := range map[string]string{
+		"exchange of the code": `fetch(%q + "session", { method: "POST", body: JSON.stringify({ code: %q }) }).then((r) => r.json())`,
+		"page":                 `fetch(%q, {}, %q).then((r) => r.text())`,
+		"websocket":            `new Promise((ok, no) => { const s = new WebSocket(%q.replace("http", "ws") + "rpc", ["gantry", "token." + %q]); s.onopen = ok; s.onerror = no })`,
+	} {
+		if got := p.Eval(fmt.Sprintf(attempt, base, code) + `.then(() => "reached", () => "refused")`); got != `"refused"` {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	p.Eval(fmt.Sprintf(`new Promise((done) => { const f = document.createElement("iframe"); f.onload = done; f.src = %q; document.body.append(f) })`, w.Link))
+	if !slices.ContainsFunc(p.Problems(), func(problem string) bool {
+		return strings.Contains(problem, "frame-ancestors") || strings.Contains(problem, "X-Frame-Options")
+	}) {
+		t.Errorf("the page is shown in a frame of another one: %q", p.Problems())
+	}
+	_, port, _ := strings.Cut(strings.TrimSuffix(base, "/"), "127.0.0.1:")
+	rebound, err := http.NewRequest(http.MethodPost, base+"session", strings.NewReader(`{"code":"`+code+`"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rebound.Host = "evil.test:" + port
+	rebound.Header.Set("Origin", "http://evil.test:"+port)
+	resp, err := http.DefaultClient.Do(rebound)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusForbidden {
+		t.Errorf("a name that was rebound: %s", resp.Status)
+	}
+	mine := rig.OpenPage(t, w.Link, 800, 600) // none of that has used the code up
+	mine.Shows("What shall be done?")
 }

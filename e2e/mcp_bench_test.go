@@ -23,24 +23,38 @@ func benchServers(b *testing.B, r *rig.Rig, row string, n int, more string) stri
 	<-time.After(2100 * time.Millisecond) // the digest of a file that was just changed is not remembered, as it would be of an installed one
 	var blocks strings.Builder
 	for i := range n {
-		fmt.Fprintf(&blocks, "server \"s%d\" {\n  command = %q\n  args = [%q]\n  env = { %s = \"1\" }\n  approval = \"approve\"\n  required = true\n%s\n}\n", i, program, row, hostileMCPMode, more)
+		fmt.Fprintf(&blocks, "server \"s%d\" {\n  command = %q\n  args = [%q]\n  env = { %s = \"1\" }\n  approval = \"approve\"\n%s\n}\n", i, program, row, hostileMCPMode, more)
 	}
 	return blocks.String()
 }
 
 // BenchmarkMCPStart is BenchmarkStart without the plugin, with ten servers whose tools are known, and with 10,000 tools of five. None of
-// the servers is started. The request has the same size in all cases, but for the tools that list resources and search.
+// the servers is started, and the plugin is awaited only if the servers are required. The request has the same size in all cases, but for the tools that list resources and search.
 func BenchmarkMCPStart(b *testing.B) {
 	for _, tc := range []struct {
-		name, row string
-		servers   int
-	}{{"none", "", 0}, {"ten-servers", "answers_twice", 10}, {"ten-thousand-tools", "has_two_thousand_tools", 5}} {
+		name, row, more string
+		servers         int
+	}{
+		{name: "none"},
+		{"ten-servers", "answers_twice", "", 10},
+		{"ten-required-servers", "answers_twice", "  required = true", 10},
+		{"ten-thousand-tools", "has_two_thousand_tools", "  required = true", 5},
+	} {
 		b.Run(tc.name, func(b *testing.B) {
 			r := boxed(b, finished)
 			if tc.servers > 0 {
-				addMCP(b, r, benchServers(b, r, tc.row, tc.servers, ""))
+				addMCP(b, r, benchServers(b, r, tc.row, tc.servers, tc.more))
 			}
-			r.OK("exec", "warm up")
+			for i := 0; ; i++ { // a run may end before the tools of optional servers are known
+				r.OK("exec", "warm up")
+				known, _ := os.ReadDir(filepath.Join(r.Home, "cache", "mcp"))
+				if len(known) == tc.servers {
+					break
+				}
+				if i == 20 {
+					b.Fatalf("the tools of %d servers of %d are known", len(known), tc.servers)
+				}
+			}
 			var took []time.Duration
 			size := 0
 			for b.Loop() {
@@ -80,7 +94,7 @@ func BenchmarkMCPCall(b *testing.B) {
 			}
 			r := boxed(b, script.String()+finished)
 			if name == "server" {
-				addMCP(b, r, benchServers(b, r, "answers_twice", 1, ""))
+				addMCP(b, r, benchServers(b, r, "answers_twice", 1, "  required = true"))
 			} else {
 				addOdd(b, r, "desk", "desk", "")
 			}
@@ -108,7 +122,7 @@ func BenchmarkMCPIdle(b *testing.B) {
 		script.WriteString(mcpCall(fmt.Sprintf("c%d", i), fmt.Sprintf("mcp__s%d", i), "t", ""))
 	}
 	r := boxed(b, script.String()+done)
-	addMCP(b, r, benchServers(b, r, "answers_twice", 10, ""))
+	addMCP(b, r, benchServers(b, r, "answers_twice", 10, "  required = true"))
 	var most, rest int64
 	for b.Loop() {
 		c := r.AppServer()
@@ -136,7 +150,7 @@ func BenchmarkMCPIdle(b *testing.B) {
 // BenchmarkMCPLarge is a call whose answer has 100 MB: the time until its error, and the most memory that the plugin has had.
 func BenchmarkMCPLarge(b *testing.B) {
 	r := boxed(b, mcpCall("c1", "mcp__s0", "t", "")+finished)
-	addMCP(b, r, benchServers(b, r, "answers_with_a_hundred_megabytes", 1, ""))
+	addMCP(b, r, benchServers(b, r, "answers_with_a_hundred_megabytes", 1, "  required = true"))
 	var took []time.Duration
 	var peak int64
 	for b.Loop() {

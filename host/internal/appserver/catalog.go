@@ -336,6 +336,109 @@ func (s catalog) mcpReload(context.Context, *call, protocol.NoParams) (out proto
 	return out, nil
 }
 
+// sourceTimeout is how long a list of MCP servers waits for those that are starting.
+const sourceTimeout = 5 * time.Second
+
+func (s catalog) mcpServers(ctx context.Context, _ *call, p protocol.ListMCPServerStatusParams) (out protocol.ListMCPServerStatusResponse, err error) {
+	w := s.cfg.Workspace
+	if p.ThreadID != nil {
+		t, err := s.running(ctx, *p.ThreadID)
+		if err != nil {
+			return out, err
+		}
+		if own := t.Workspace(); own != nil {
+			w = *own
+		} else if w, err = s.workspace(new(t.Started().Cwd), nil); err != nil { // of another process
+			return out, err
+		}
+	}
+	o, err := s.cfg.Hub.Open(ctx, w)
+	if err != nil {
+		return out, err
+	}
+	defer o.Close()
+	all, err := o.Sources(ctx, sourceTimeout)
+	if err != nil {
+		return out, err
+	}
+	all = slices.DeleteFunc(all, func(src hub.SourceStatus) bool { return p.ServerName != nil && *p.ServerName != src.Name })
+	if all, out.NextCursor, err = page(all, p.Page); err != nil {
+		return out, err
+	}
+	out.Data = make([]protocol.MCPServerStatus, len(all))
+	var listed sync.WaitGroup
+	for i, src := range all {
+		out.Data[i] = describeSource(src)
+		if src.Resources && src.State == contract.SourceReady && deref(p.Detail) != protocol.MCPServerStatusToolsAndAuthOnly {
+			listed.Go(func() { s.listResources(ctx, o, src, &out.Data[i]) })
+		}
+	}
+	listed.Wait()
+	return out, nil
+}
+
+// describeSource describes a source of tools as an MCP server, without its resources.
+func describeSource(src hub.SourceStatus) protocol.MCPServerStatus {
+	out := protocol.MCPServerStatus{
+		Name: src.Name, AuthStatus: protocol.MCPAuthUnknown, ToolsError: orNull(src.Message), Tools: map[string]protocol.MCPTool{},
+		Resources: []protocol.MCPServerResource{}, ResourceTemplates: []protocol.MCPServerResourceTemplate{},
+	}
+	switch src.State {
+	case contract.SourceStarting:
+		out.RuntimeStatus = protocol.MCPServerRuntimeStarting
+	case contract.SourceNeedsLogin:
+		out.RuntimeStatus, out.AuthStatus = protocol.MCPServerNeedsAuthentication, protocol.MCPAuthNotLoggedIn
+	case contract.SourceFailed:
+		out.RuntimeStatus = protocol.MCPServerRuntimeFailed
+	default:
+		out.RuntimeStatus, out.ServerCapabilities = protocol.MCPServerConnected, map[string]struct{}{}
+		for name, has := range map[string]bool{"tools": len(src.Tools) > 0, "prompts": len(src.Prompts) > 0, "resources": src.Resources} {
+			if has {
+				out.ServerCapabilities[name] = struct{}{}
+			}
+		}
+	}
+	for _, d := range src.Tools {
+		t := protocol.MCPTool{Name: d.Name, Description: orNull(d.Description), InputSchema: d.InputSchema, OutputSchema: d.OutputSchema}
+		for _, e := range d.Effects {
+			if e, ok := e.(contract.ServiceEffect); ok { // has the server's own name, which may not be one for models
+				t.Name = e.Action
+				t.Annotations = &protocol.MCPToolAnnotations{
+					ReadOnlyHint: e.ReadOnly, DestructiveHint: e.Destructive, IdempotentHint: e.Idempotent, OpenWorldHint: e.OpenWorld,
+				}
+			}
+		}
+		out.Tools[t.Name] = t
+	}
+	return out
+}
+
+// listResources adds the resources of a source, which a plugin whose sources have any lists with its command "resources".
+func (s catalog) listResources(ctx context.Context, o *hub.Opened, src hub.SourceStatus, out *protocol.MCPServerStatus) {
+	for _, templates := range []bool{false, true} {
+		input, err := json.Marshal(map[string]any{"name": src.Name, "templates": templates})
+		var raw json.RawMessage
+		if err == nil {
+			raw, err = o.RunCommand(ctx, hub.PluginCommand{Plugin: src.Plugin, Name: "resources", Input: input})
+		}
+		type row struct{ URI, Name, Type, Description string }
+		var rows struct{ Resources, ResourceTemplates []row }
+		if err == nil {
+			err = json.Unmarshal(raw, &rows)
+		}
+		if err != nil { // many servers have resources and no templates
+			s.log.Debug("resources not listed", "plugin", src.Plugin, "source", src.Name, "err", err)
+			continue
+		}
+		for _, r := range rows.Resources {
+			out.Resources = append(out.Resources, protocol.MCPServerResource{URI: r.URI, Name: r.Name, Description: orNull(r.Description), MIMEType: orNull(r.Type)})
+		}
+		for _, r := range rows.ResourceTemplates {
+			out.ResourceTemplates = append(out.ResourceTemplates, protocol.MCPServerResourceTemplate{URITemplate: r.URI, Name: r.Name, Description: orNull(r.Description), MIMEType: orNull(r.Type)})
+		}
+	}
+}
+
 func (s catalog) diagnostics(context.Context, *call, protocol.ServerDiagnosticsParams) (out protocol.ServerDiagnosticsResponse, err error) {
 	out.Process.ID = uint32(os.Getpid())
 	if rss, ok := residentMemory(); ok {

@@ -52,6 +52,7 @@ func (s *Server) methods() map[string]handler {
 	on(m, protocol.MethodConfigBatchWrite, f.batchWrite)
 	on(m, protocol.MethodConfigRequirementsRead, c.requirementsRead)
 	on(m, protocol.MethodConfigMCPServerReload, c.mcpReload)
+	on(m, protocol.MethodMCPServerStatusList, c.mcpServers)
 	on(m, protocol.MethodPermissionProfileList, c.profileList)
 	on(m, protocol.MethodCollaborationModeList, c.modeList)
 	on(m, protocol.MethodExperimentalFeatureList, c.featureList)

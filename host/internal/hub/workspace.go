@@ -195,6 +195,43 @@ func (o *Opened) Source(ctx context.Context, plugin, name string) (contract.Sour
 	return s.Source, ok
 }
 
+// SourceStatus is a source of tools, and the tools that it offers.
+type SourceStatus struct {
+	Plugin string // label
+	contract.Source
+	Tools []contract.Descriptor
+}
+
+// Sources starts the plugins that have sources of tools, waits until these have started or failed, or for as long as wait, and returns them
+// in the order of the plugins. Sources whose tools are cached are not started for it.
+func (o *Opened) Sources(ctx context.Context, wait time.Duration) (out []SourceStatus, err error) {
+	set := o.space.host.Plugins()
+	set.Load(ctx)
+	sources := set.Registry().Sources()
+	for _, s := range sources {
+		set.Slot(s.Plugin).Warm()
+	}
+	waiting, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	for _, s := range sources {
+		set.Registry().AwaitSource(waiting, s.Plugin, s.Name)
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	at := map[[2]string]int{}
+	for _, s := range set.Registry().Sources() {
+		at[[2]string{s.Plugin, s.Name}] = len(out)
+		out = append(out, SourceStatus{Plugin: s.Plugin, Source: s.Source})
+	}
+	for _, e := range set.Registry().Snapshot().Entries() {
+		if i, ok := at[[2]string{e.Plugin, e.Source}]; ok && e.Source != "" {
+			out[i].Tools = append(out[i].Tools, e.Descriptor)
+		}
+	}
+	return out, nil
+}
+
 // Model returns what is known about a model: the label of a block, or PROVIDER/NAME. It starts the model's provider.
 func (o *Opened) Model(ctx context.Context, name string) (llm.ModelRow, error) {
 	m, err := o.space.host.Models().Find(name)

@@ -558,6 +558,104 @@ type ServerDiagnosticsGauge struct {
 // MCPServerRefreshResponse is the result of config/mcpServer/reload.
 type MCPServerRefreshResponse struct{}
 
+// ListMCPServerStatusParams are the parameters of mcpServerStatus/list.
+type ListMCPServerStatusParams struct {
+	Page
+	ThreadID   *string                `json:"threadId,omitempty"`   // a thread that runs; absent: the server's folder
+	ServerName *string                `json:"serverName,omitempty"` // absent: all
+	Detail     *MCPServerStatusDetail `json:"detail,omitempty"`     // absent: full
+}
+
+// MCPServerStatusDetail is what is wanted of MCP servers.
+type MCPServerStatusDetail string
+
+// Details of MCP servers. Resources are requested from the servers, which start for that.
+const (
+	MCPServerStatusFull             MCPServerStatusDetail = "full"
+	MCPServerStatusToolsAndAuthOnly MCPServerStatusDetail = "toolsAndAuthOnly"
+)
+
+func (MCPServerStatusDetail) values() []string {
+	return names(MCPServerStatusFull, MCPServerStatusToolsAndAuthOnly)
+}
+
+// ListMCPServerStatusResponse is the result of mcpServerStatus/list.
+type ListMCPServerStatusResponse struct {
+	Data       []MCPServerStatus `json:"data"`
+	NextCursor *string           `json:"nextCursor"`
+}
+
+// MCPServerStatus is an MCP server, or another source of tools of a plugin.
+type MCPServerStatus struct {
+	Name               string                      `json:"name"`
+	RuntimeStatus      MCPServerRuntimeStatus      `json:"runtimeStatus"`
+	AuthStatus         MCPAuthStatus               `json:"authStatus"`
+	ServerCapabilities map[string]struct{}         `json:"serverCapabilities" nullable:"true"` // null: not known yet
+	Tools              map[string]MCPTool          `json:"tools"`                              // by the server's names
+	ToolsError         *string                     `json:"toolsError"`                         // why tools are missing
+	Resources          []MCPServerResource         `json:"resources"`
+	ResourceTemplates  []MCPServerResourceTemplate `json:"resourceTemplates"`
+}
+
+// MCPServerRuntimeStatus is the state of an MCP server.
+type MCPServerRuntimeStatus string
+
+// Runtime states of MCP servers. One is connected if its tools are known, also if it is started only by the next call.
+const (
+	MCPServerRuntimeStarting     MCPServerRuntimeStatus = "starting"
+	MCPServerConnected           MCPServerRuntimeStatus = "connected"
+	MCPServerNeedsAuthentication MCPServerRuntimeStatus = "authenticationRequired"
+	MCPServerRuntimeFailed       MCPServerRuntimeStatus = "failed"
+)
+
+func (MCPServerRuntimeStatus) values() []string {
+	return names(MCPServerRuntimeStarting, MCPServerConnected, MCPServerNeedsAuthentication, MCPServerRuntimeFailed)
+}
+
+// MCPAuthStatus says whether the user is logged in to an MCP server.
+type MCPAuthStatus string
+
+// Login states of MCP servers. The host knows of a login only that it is missing: tokens are the plugin's.
+const (
+	MCPAuthUnknown     MCPAuthStatus = "unknown"
+	MCPAuthNotLoggedIn MCPAuthStatus = "notLoggedIn"
+)
+
+func (MCPAuthStatus) values() []string { return names(MCPAuthUnknown, MCPAuthNotLoggedIn) }
+
+// MCPTool is a tool of an MCP server.
+type MCPTool struct {
+	Name         string              `json:"name"`
+	Description  *string             `json:"description,omitempty"`
+	InputSchema  json.RawMessage     `json:"inputSchema"`
+	OutputSchema json.RawMessage     `json:"outputSchema,omitempty"`
+	Annotations  *MCPToolAnnotations `json:"annotations,omitempty"`
+}
+
+// MCPToolAnnotations are what a server says of a tool's effects.
+type MCPToolAnnotations struct {
+	ReadOnlyHint    *bool `json:"readOnlyHint,omitempty"`
+	DestructiveHint *bool `json:"destructiveHint,omitempty"`
+	IdempotentHint  *bool `json:"idempotentHint,omitempty"`
+	OpenWorldHint   *bool `json:"openWorldHint,omitempty"`
+}
+
+// MCPServerResource is a resource of an MCP server.
+type MCPServerResource struct {
+	URI         string  `json:"uri"`
+	Name        string  `json:"name"`
+	Description *string `json:"description,omitempty"`
+	MIMEType    *string `json:"mimeType,omitempty"`
+}
+
+// MCPServerResourceTemplate is a template of the addresses of resources.
+type MCPServerResourceTemplate struct {
+	URITemplate string  `json:"uriTemplate"`
+	Name        string  `json:"name"`
+	Description *string `json:"description,omitempty"`
+	MIMEType    *string `json:"mimeType,omitempty"`
+}
+
 // EnvironmentAddParams are the parameters of environment/add, which makes another machine known.
 type EnvironmentAddParams struct {
 	EnvironmentID    string  `json:"environmentId"`

@@ -229,6 +229,7 @@ var (
 	MethodConfigValueWrite                 = method[ConfigValueWriteParams, ConfigWriteResponse]("config/value/write", byConfig())
 	MethodConfigBatchWrite                 = method[ConfigBatchWriteParams, ConfigWriteResponse]("config/batchWrite", byConfig())
 	MethodConfigMCPServerReload            = method[NoParams, MCPServerRefreshResponse]("config/mcpServer/reload", byConfig())
+	MethodMCPServerStatusList              = method[ListMCPServerStatusParams, ListMCPServerStatusResponse]("mcpServerStatus/list", byConfigShared(), reads)
 	MethodConfigRequirementsRead           = method[NoParams, ConfigRequirementsReadResponse]("configRequirements/read", byConfigShared())
 	MethodPermissionProfileList            = method[PermissionProfileListParams, PermissionProfileListResponse]("permissionProfile/list", byConfigShared())
 	MethodCollaborationModeList            = method[CollaborationModeListParams, CollaborationModeListResponse]("collaborationMode/list", Key{}, experimental)
@@ -280,7 +281,7 @@ func Methods() []*MethodSpec {
 		MethodFuzzyFileSearchSessionUpdate.MethodSpec, MethodFuzzyFileSearchSessionStop.MethodSpec,
 		MethodModelList.MethodSpec, MethodModelProviderList.MethodSpec, MethodModelProviderCapabilitiesRead.MethodSpec,
 		MethodHooksList.MethodSpec, MethodSkillsList.MethodSpec, MethodConfigRead.MethodSpec, MethodConfigValueWrite.MethodSpec, MethodConfigBatchWrite.MethodSpec,
-		MethodConfigMCPServerReload.MethodSpec, MethodConfigRequirementsRead.MethodSpec, MethodPermissionProfileList.MethodSpec,
+		MethodConfigMCPServerReload.MethodSpec, MethodMCPServerStatusList.MethodSpec, MethodConfigRequirementsRead.MethodSpec, MethodPermissionProfileList.MethodSpec,
 		MethodCollaborationModeList.MethodSpec, MethodExperimentalFeatureList.MethodSpec,
 		MethodExperimentalFeatureEnablementSet.MethodSpec, MethodEnvironmentAdd.MethodSpec, MethodEnvironmentInfo.MethodSpec,
 		MethodEnvironmentStatus.MethodSpec, MethodServerDiagnostics.MethodSpec, MethodFeedbackSave.MethodSpec,

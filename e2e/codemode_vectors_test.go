@@ -21,22 +21,25 @@ await tools.exec_command({cmd: "until [ -e go ]; do sleep 0.01; done", login: fa
 	{"X4, forgotten", `wait cell_id = "1"`, failed("exec cell 1 not found")},
 	{"X4, stored value", `text(load("x") + 1)`, completed("42")},
 	{"yield", `text("a"); yield_control(); await new Promise(f => setTimeout(f, 1e9))`, running(4, "a")},
-	{"terminate", `wait cell_id = "4", terminate = true`, "Script terminated\nWall time N seconds\nOutput:\n"},
-	{"output", `text("hi");text({a:1});text(undefined);text(10n);text(null);text(true)`, completed("hi\n{\"a\":1}\nundefined\n10\nnull\ntrue")},
+	{"15.11, terminate", `wait cell_id = "4", terminate = true`, "Script terminated\nWall time N seconds\nOutput:\n"},
+	{"15.11, output", `text("hi");text({a:1});text(undefined);text(10n);text(null);text(true)`, completed("hi\n{\"a\":1}\nundefined\n10\nnull\ntrue")},
 	{"nothing", `1 + 1`, completed("")},
-	{"error", `throw new Error("bad")`, failed("Error: bad\n~    at exec_main\\.mjs:1:\\d+")},
+	{"15.11, error", `throw new Error("bad")`, failed("Error: bad\n~    at exec_main\\.mjs:1:\\d+")},
 	{"thrown text", `text("a");throw "x"`, "Script failed\nWall time N seconds\nOutput:\na\nScript error:\nx"},
-	{"exit", `text("before");exit();text("after")`, completed("before")},
-	{"import", `import fs from "fs"`, failed("Unsupported import in exec: fs")},
-	{"dynamic import", `await import("fs")`, failed("Unsupported import in exec: fs")},
-	{"budget", "// @exec: {\"max_output_tokens\": 10}\ntext(\"y\".repeat(100))",
+	{"15.11, exit", `text("before");exit();text("after")`, completed("before")},
+	{"15.11, import", `import fs from "fs"`, failed("Unsupported import in exec: fs")},
+	{"15.11, dynamic import", `await import("fs")`, failed("Unsupported import in exec: fs")},
+	{"15.11, budget", "// @exec: {\"max_output_tokens\": 10}\ntext(\"y\".repeat(100))",
 		completed("Warning: truncated output (original token count: 25)\nTotal output lines: 1\n\n" + strings.Repeat("y", 20) + "…15 tokens truncated…" + strings.Repeat("y", 20))},
-	{"late timer", `setTimeout(()=>text("late"),1e6);text("x")`, completed("x")},
+	{"15.11, late timer", `setTimeout(()=>text("late"),1e6);text("x")`, completed("x")},
 	{"pragma alone", "// @exec: {}", "exec pragma must be followed by JavaScript source on subsequent lines"},
 	{"pragma with an unknown key", "// @exec: {\"timeout\": 1}\n1", "exec pragma only supports `yield_time_ms` and `max_output_tokens`; got `timeout`"},
 	{"pragma that is not JSON", "// @exec: {yield}\n1", "~exec pragma must be valid JSON with supported fields `yield_time_ms` and `max_output_tokens`: .*"},
-	{"argument of another kind", `await tools.exec_command("x")`, failed("Error: tool `exec_command` expects a JSON object for arguments")},
-	{"missing argument", `try { await tools.exec_command({}) } catch (e) { text(e.message) }`, completed("~failed to parse function arguments: .*cmd.*")},
+	{"15.11, argument of another kind", `await tools.exec_command("x")`, failed("Error: tool `exec_command` expects a JSON object for arguments")},
+	{"15.11, missing argument", `try { await tools.exec_command({}) } catch (e) { text(e.message) }`, completed("~failed to parse function arguments: .*cmd.*")},
+	{"15.11, update_plan", `text(await tools.update_plan({plan: [{step: "a", status: "pending"}]}))`, completed("{}")},
+	{"apply_patch, of which codex says only {}", `text(await tools.apply_patch("*** Begin Patch\n*** Add File: patched\n+x\n*** End Patch\n"))`,
+		completed("Exit code: 0\n~Wall time: .*\nOutput:\nSuccess. Updated the following files:\nA patched\n")},
 	{"call", `const r = await tools.exec_command({cmd: "printf out", login: false}); text(String(r.output ?? r).includes("out"))`, completed("true")},
 	{"uncut", `const r = await tools.exec_command({cmd: "head -c 200000 /dev/zero | tr '\\0' x", login: false}); text(r.output.length)`, completed("200000")},
 	{"unknown tool", `await tools.nothing({})`, failed("~Error: Tool \"nothing\" not found.*")},
@@ -121,6 +124,32 @@ func pattern(want string) string {
 		}
 	}
 	return strings.Join(lines, "\n")
+}
+
+// The vectors 15.11 of exec and wait that are about more than one answer.
+func TestScriptVectorsOfSeveralAnswers(t *testing.T) {
+	t.Parallel()
+	step := func(do string) string { return "[[step]]\ndo = [" + do + "]\n" }
+	wait := func(id string, ms int) string {
+		return fmt.Sprintf(`{ call = "wait", id = %q, args = { cell_id = "1", yield_time_ms = %d } }`, id, ms)
+	}
+	r := rig.New(t, step(execCall("yields", "// @exec: {\"yield_time_ms\": 300}\ntext(\"start\"); await new Promise(f => setTimeout(f, 1500)); text(\"end\")"))+
+		step(wait("early", 0))+step(wait("late", 60_000))+step(wait("gone", 200))+
+		step(execCall("notes", `notify("note1");text("done")`))+step(`{ call = "exec", id = "function", args = { code = "text(1)" } }`)+step(`{ text = "done" }`))
+	r.Config("codemode {\n  mode = \"on\"\n}\n")
+	r.OK("exec", "go")
+	for id, want := range map[string]string{
+		"yields": running(1, "start"), "early": running(1, ""), "late": completed("end"), "gone": failed("exec cell 1 not found"),
+		"notes": completed("done"), "function": "aborted",
+	} {
+		if got := scriptTime.ReplaceAllString(toolText(t, r, id), "Wall time N seconds"); got != want {
+			t.Errorf("%s:\n%s\nwant:\n%s", id, got, want)
+		}
+	}
+	if raw := r.Read(r.Log); !strings.Contains(raw, "note1") {
+		t.Error("the model does not read the note")
+	}
+	r.NothingLeft()
 }
 
 // However a script takes memory, the host has no more than for a script that takes none, and another script is not affected.

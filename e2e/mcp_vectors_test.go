@@ -82,7 +82,7 @@ func vectorServer(t *testing.T, r *rig.Rig, name, more string) string {
 	return strings.Replace(block, mcpMode+` = "1"`, fmt.Sprintf("%s = %q", mcpMode, vectorMode), 1)
 }
 
-// What models and front ends get of results: M1, M4, M5, M11, and of what is large the beginning and the end.
+// What models and front ends get of results: M1, M4, M5, M11, the vectors 15.11 of MCP, and of what is large the beginning and the end.
 func TestMCPResultVectors(t *testing.T) {
 	t.Parallel()
 	plain := func(id, tool, args string) string {

@@ -42,6 +42,7 @@ func deferredTool(namespace, name, description string, change ...func(*contract.
 	return d
 }
 
+// What queries find; the first and those of widgets, of nothing, of no words and of wrong fields are the vectors 15.11.
 func TestSearch(t *testing.T) {
 	s := snapshot(t,
 		greet,

@@ -57,7 +57,7 @@ func TestResult(t *testing.T) {
 		beside         bool
 	}{
 		{"M1", `{"content":[{"type":"text","text":"hi"}]}`, h + "|hi", false},
-		{"two blocks", `{"content":[{"type":"text","text":"hi","annotations":{"audience":["user"]}},{"type":"text","text":"second"}]}`, h + "|hi|second", false},
+		{"15.11, two blocks", `{"content":[{"type":"text","text":"hi","annotations":{"audience":["user"]}},{"type":"text","text":"second"}]}`, h + "|hi|second", false},
 		{"M2", `{"content":[]}`, h, false},
 		{"nothing at all", `{}`, h, false},
 		{"M3", `{"content":[{"type":"text","text":"t"},{"type":"image","data":"QUJD","mimeType":"image/png"},{"type":"resource_link","uri":"x://y", "name":"n"}]}`,
@@ -66,7 +66,7 @@ func TestResult(t *testing.T) {
 		{"structured, with blocks", `{"structuredContent":{"z":1},"content":[{"type":"text","text":"shown"}]}`, h + "\n" + `{"z":1}|shown`, true},
 		{"structured null", `{"structuredContent":null,"content":[{"type":"text","text":"hi"}]}`, h + "|hi", false},
 		{"structured, not an object", `{"structuredContent":[1]}`, h + "\n[1]", false},
-		{"error", `{"isError":true,"content":[{"type":"text","text":"boom"}]}`, h + "\n|boom|(error)", false},
+		{"15.11, error", `{"isError":true,"content":[{"type":"text","text":"boom"}]}`, h + "\n|boom|(error)", false},
 		{"detail and type", `{"content":[{"type":"image","data":"QUI","_meta":{"codex/imageDetail":"low"}},{"type":"image","data":"QUJD","mimeType":"a b\n","_meta":{"codex/imageDetail":"huge"}}]}`,
 			h + `|<application/octet-stream low "AB" for 0>|<application/octet-stream high "ABC" for 0>`, false},
 		{"audio", `{"content":[{"type":"audio","data":"QUJD","mimeType":"audio/wav"}]}`, h + `|<audio/wav  "ABC" for 0>`, false},

@@ -111,6 +111,26 @@ func TestBrowserScriptWithItsOwnBrowser(t *testing.T) {
 	noProfileLeft(t, r)
 }
 
+// In the dynamic mode, a script has a browser of its own that ends with it, unless it makes it that of the thread, which later scripts have.
+func TestBrowserScriptMakesItsBrowserTheThreads(t *testing.T) {
+	t.Parallel()
+	s := form(t)
+	state := func(id string) string {
+		return "[[step]]\ndo = [{ call = \"browser_state\", id = \"" + id + "\", args = { } }]\n"
+	}
+	r := newBrowser(t, browsers[0], execute("c1", `await page.goto_url("`+s.URL+`/own"); return await cdp.sessionInfo()`, "")+state("c2")+
+		execute("c3", `await page.goto_url("`+s.URL+`/kept"); await cdp.startSession(); await page.fill_input("#n", "Ada"); return (await page.page_info()).url`, "")+
+		state("c4")+act("c5", `{ click = { index = 2 } }`)+execute("c6", `return (await page.page_info()).url`, "")+
+		execute("c7", `await cdp.closeSession(); return "closed"`, "")+state("c8")+done, `    session { mode = "dynamic" }`)
+	r.OK(append(append([]string{"exec"}, reaching("workspace-write")...), "go")...)
+	has(t, r.Last().Outputs(), map[string][]string{
+		"c1": {"finished"}, "c2": {"There is no browser yet"}, "c3": {s.URL + "/kept"}, "c4": {s.URL + "/kept", "value=Ada"},
+		"c5": {"Hello Ada"}, "c6": {s.URL + "/kept"}, "c7": {"Result: closed"}, "c8": {"There is no browser yet"},
+	})
+	r.NothingLeft()
+	noProfileLeft(t, r)
+}
+
 // A run ends with the plugin's process, also while its code keeps a processor busy; the browser and its tabs don't. The call that starts the
 // browser yields soon, but not before the browser has started.
 func TestBrowserOutlivesAScript(t *testing.T) {

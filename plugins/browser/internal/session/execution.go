@@ -226,6 +226,9 @@ func (x *Execution[C]) Start(ctx context.Context) (i *Info, err error) {
 
 // promote makes the execution's own browser the shared one. Its entry as that of the execution stays until the execution ends.
 func (x *Execution[C]) promote(ctx context.Context) error {
+	if err := x.m.o.Promote(ctx, x.browser); err != nil {
+		return err
+	}
 	for range attempts {
 		old, err := x.m.claim(ctx, x.held)
 		if err != nil {

@@ -100,11 +100,13 @@ type Options[C io.Closer] struct {
 	// Adopt returns the ID of a browser that exists already, made by something else, and becomes the shared one if there is none; empty:
 	// there is none. Optional.
 	Adopt func() string
-	Mode  Mode
-	Key   string        // empty: default
-	Keep  time.Duration // how long an unused shared browser is kept; 0: 10 minutes
-	Now   func() time.Time
-	Log   func(text string, err error) // of what nobody waits for; optional
+	// Promote makes a browser that one execution has created one for later executions. Optional.
+	Promote func(ctx context.Context, id string) error
+	Mode    Mode
+	Key     string        // empty: default
+	Keep    time.Duration // how long an unused shared browser is kept; 0: 10 minutes
+	Now     func() time.Time
+	Log     func(text string, err error) // of what nobody waits for; optional
 }
 
 // Manager manages the browsers of a key. It is safe for concurrent use.
@@ -118,6 +120,9 @@ func New[C io.Closer](o Options[C]) *Manager[C] {
 	}
 	if o.Adopt == nil {
 		o.Adopt = func() string { return "" }
+	}
+	if o.Promote == nil {
+		o.Promote = func(context.Context, string) error { return nil }
 	}
 	if o.Log == nil {
 		o.Log = func(string, error) {}

@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,12 +31,13 @@ const (
 const (
 	reuse   = "reuse"
 	oneShot = "one-shot"
+	dynamic = "dynamic"
 )
 
 type executeArgs struct {
 	Code    string `json:"code,omitempty"`
 	Command string `json:"command,omitempty" jsonschema:"Instead of code: status or runs."`
-	Session string `json:"session,omitempty" enum:"reuse,one-shot" jsonschema:"one-shot: a browser for this script alone."`
+	Session string `json:"session,omitempty" enum:"reuse,one-shot,dynamic" jsonschema:"one-shot: a browser for this script alone; dynamic: until cdp.startSession()."`
 	Yield   int    `json:"yield_time_ms,omitempty" jsonschema:"Default 7000."`
 	Timeout int    `json:"timeout_ms,omitempty" jsonschema:"Default and most: 300000."`
 }
@@ -58,6 +60,17 @@ func (p *browserPlugin) scriptTools() []tool.Tool {
 	}
 }
 
+// modeOf returns how long the browser of a script lives.
+func (p *browserPlugin) modeOf(in executeArgs) session.Mode {
+	switch cmp.Or(in.Session, p.config.Session.Mode) {
+	case oneShot:
+		return session.OneShot
+	case dynamic:
+		return session.Dynamic
+	}
+	return session.Reuse
+}
+
 // planExecute returns what a script can touch: the browser that it starts, or the pages that are open. What it opens later is authorized then.
 func (p *browserPlugin) planExecute(t *thread, cwd string, in executeArgs) (plan, error) {
 	l := plan{Cwd: cwd}
@@ -66,7 +79,7 @@ func (p *browserPlugin) planExecute(t *thread, cwd string, in executeArgs) (plan
 		return l, err
 	}
 	r := t.running()
-	if r == nil && !t.shares() || in.Session == oneShot {
+	if r == nil && !t.shares() || p.modeOf(in) == session.OneShot {
 		l.Starts, err = p.argv("", "")
 		return l, err
 	}
@@ -118,13 +131,10 @@ func (p *browserPlugin) execute(ctx context.Context, c *tool.Call, in executeArg
 	if err := c.Started(&contract.BrowserItem{Action: "script"}); err != nil {
 		return nil, err
 	}
-	mode := session.Reuse
-	if in.Session == oneShot {
-		mode = session.OneShot
-	}
 	b := newBrowsers(p, p.thread(c.ThreadID()), script.NewID())
+	b.mode = p.modeOf(in)
 	m := session.New(session.Options[*script.Conn]{
-		Browsers: b, Store: entries{c.State()}, Lease: leases(c.Env(), c.ThreadID()), Mode: mode, Keep: p.config.Idle, Adopt: b.existing,
+		Browsers: b, Store: entries{c.State()}, Lease: leases(c.Env(), c.ThreadID()), Mode: b.mode, Keep: p.config.Idle, Adopt: b.existing, Promote: b.promote,
 		Log: func(text string, err error) { c.Env().Logger.Warn(text, "err", err) },
 	})
 	detach := b.attach(ctx, c)

@@ -163,6 +163,9 @@ func (t *thread) name() string {
 	if t.first() {
 		return mainName
 	}
+	if t.of != nil {
+		return t.of.name()
+	}
 	return cmp.Or(t.agent(), t.id)
 }
 
@@ -180,7 +183,7 @@ func (p *browserPlugin) enter(ctx context.Context, t *thread, h *hosted) (_ *run
 	s, b := h.sites, h.all
 	if !t.first() {
 		s = &sites{policy: p.policy, restricted: t.check}
-		b, err = h.all.Part(ctx, p.config.Contexts != sharedContexts, target.Options{Judge: s.judge, Parts: h.proxied, Name: t.name()})
+		b, err = h.all.Part(ctx, p.config.Contexts != sharedContexts || t.of != nil, target.Options{Judge: s.judge, Parts: h.proxied, Name: t.name()})
 		if err != nil {
 			return nil, err
 		}
@@ -223,13 +226,29 @@ func (t *thread) resume(th *tool.Thread, r *running) {
 
 func browserID() string { return "browser-" + strings.ToLower(rand.Text()[:10]) }
 
+// pass gives a script's part of the browser to its thread.
+func (r *running) pass(ctx context.Context, from, to *thread) error {
+	from.mu.Lock()
+	from.mu.browser = nil
+	from.mu.Unlock()
+	r.hosted.mu.Lock()
+	delete(r.hosted.mu.members, from)
+	r.hosted.mu.members[to] = r
+	r.hosted.mu.Unlock()
+	to.mu.Lock()
+	to.mu.browser, r.stored = r, nil
+	to.mu.Unlock()
+	r.remember(ctx)
+	return r.env.State().Delete(ctx, memberKey(r.hosted.id, from.id))
+}
+
 // leave ends the thread's part of the browser, and the browser if it is the root's or nobody else's. why is for the model; empty: it knows.
 func (t *thread) leave(ctx context.Context, r *running, why string) error {
 	h := r.hosted
 	h.mu.Lock()
 	others := len(h.mu.members) > 1
 	h.mu.Unlock()
-	if t.first() || !others {
+	if t.of == nil && t.first() || !others {
 		return h.stop(ctx, t, why)
 	}
 	t.forget(r, why)
@@ -362,6 +381,7 @@ type member struct {
 	Sessions []string             `json:"sessions,omitempty"` // of the process, with its tabs
 	Settings target.Configuration `json:"settings"`
 	Records  []string             `json:"records,omitempty"`
+	Script   bool                 `json:"script,omitempty"` // it ends with this process
 }
 
 // memberKeys is the beginning of the keys of the members of all browsers.
@@ -373,7 +393,7 @@ func memberKey(browser, thread string) string { return memberKeys + browser + "/
 func (h *hosted) remember(ctx context.Context) {
 	for t, r := range h.members() {
 		m := member{Thread: t.id, Agent: t.agent(), Session: r.id, Call: r.opened, Contexts: r.Browser.Contexts(), Tabs: r.Browser.Strays(), Sessions: r.Browser.Sessions(),
-			Settings: r.Browser.Configuration()}
+			Settings: r.Browser.Configuration(), Script: t.of != nil}
 		if r.recorder != nil {
 			m.Records = r.recorder.Kinds()
 		}
@@ -439,6 +459,10 @@ func (p *browserPlugin) recall(ctx context.Context, h *hosted) error {
 		list = append(list, member{Thread: h.family.root, Session: h.id, Call: h.call}) // nothing could be stored
 	}
 	for _, m := range list {
+		if m.Script {
+			errs = append(errs, h.all.Resume(m.Contexts, m.Tabs, target.Options{}).End(ctx), h.env.State().Delete(ctx, memberKey(h.id, m.Thread)))
+			continue
+		}
 		errs = append(errs, p.again(ctx, h, m))
 	}
 	return errors.Join(errs...)
@@ -452,7 +476,7 @@ func (p *browserPlugin) again(ctx context.Context, h *hosted, m member) error {
 	t.mu.agent = m.Agent
 	t.mu.Unlock()
 	s, b := h.sites, h.all
-	if !t.first() {
+	if !t.first() || len(m.Contexts) > 0 && m.Contexts[0] != "" { // the root may have that of a script
 		s = &sites{policy: p.policy, restricted: t.check}
 		b = h.all.Resume(m.Contexts, m.Tabs, target.Options{Judge: s.judge, Parts: h.proxied, Name: t.name()})
 	} else if len(m.Contexts) > 0 {

@@ -31,9 +31,15 @@ type Config struct {
 	Idle     time.Duration `json:"idle" default:"30m" doc:"How long an unused browser is kept."`
 	Contexts string        `json:"contexts" default:"agent" doc:"What an agent shares with the browser of the thread that it works for: agent has cookies and storage of its own, with shared all agents have the same."`
 
+	Session   SessionBlock   `json:"session" doc:"The browsers of scripts."`
 	Secret    []SecretBlock  `json:"secret" doc:"What the model can have typed without seeing it."`
 	Profile   []ProfileBlock `json:"profile" doc:"Sites whose cookies and local storage are kept, encrypted, for later browsers."`
 	Downloads string         `json:"downloads" doc:"Folder for downloads; a relative path is one in the working folder of the thread. Default: none, and downloads are kept as artifacts."`
+}
+
+// SessionBlock is the block about the browsers of scripts.
+type SessionBlock struct {
+	Mode string `json:"mode" default:"reuse" doc:"Which browser a script has that does not say so: reuse is that of the thread, one-shot one of its own, and dynamic that of the thread if there is one, otherwise one of its own, which the script can make that of the thread."`
 }
 
 // browserPlugin is the state of the plugin.
@@ -62,7 +68,7 @@ const (
 
 // New returns the plugin. binary is the path of this program, which also becomes the browser.
 func New(version, binary string) tool.Plugin {
-	p := &browserPlugin{config: &Config{Sandbox: true, Idle: 30 * time.Minute, Contexts: ownContexts}, binary: binary}
+	p := &browserPlugin{config: &Config{Sandbox: true, Idle: 30 * time.Minute, Contexts: ownContexts, Session: SessionBlock{Mode: reuse}}, binary: binary}
 	p.mu.threads, p.mu.families = map[string]*thread{}, map[string]*family{}
 	return tool.Plugin{
 		Name: "browser", Version: version,
@@ -105,6 +111,9 @@ func (p *browserPlugin) configured(_ context.Context, env *tool.Env) error {
 	}
 	if p.config.Idle <= 0 {
 		return configblock.Invalid("idle must be positive", contract.Name("idle"))
+	}
+	if m := p.config.Session.Mode; m != reuse && m != oneShot && m != dynamic {
+		return configblock.Invalid(fmt.Sprintf("mode is %q; it must be %q, %q or %q", m, reuse, oneShot, dynamic), contract.Name("session"), contract.Name("mode"))
 	}
 	if _, err := policy.New(p.config.Allow, nil); err != nil {
 		return configblock.Invalid(err.Error(), contract.Name("allow"))

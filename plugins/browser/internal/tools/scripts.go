@@ -16,9 +16,10 @@ import (
 // browsers are where a run gets its browser from: the thread's, or one of its own. A browser is started, and questions are asked, in the call
 // that started the run or one that observes it; without one, the run waits. Such a call does not return before that is done.
 type browsers struct {
-	p   *browserPlugin
-	t   *thread
-	run string
+	p    *browserPlugin
+	t    *thread
+	run  string
+	mode session.Mode
 
 	mu struct {
 		sync.Mutex
@@ -27,6 +28,7 @@ type browsers struct {
 		attached chan struct{}      // closed and replaced when a call comes
 		own      map[string]*thread // the browsers of the run alone
 		sites    *sites             // of the browser that is used; nil: none
+		promoted func()             // frees the thread's browser, which was the run's own; nil: none was
 		end      func()             // of what sites.during has begun; nil: nothing
 		starting chan struct{}      // closed when the browser that is being started in the call has started, or not; nil: none is
 	}
@@ -120,7 +122,11 @@ func (b *browsers) hold() (c *tool.Call, free func()) {
 // Create implements session.Browsers.
 func (b *browsers) Create(ctx context.Context, m session.Mode) (string, error) {
 	t := b.t
-	if m == session.OneShot {
+	switch {
+	case m == session.OneShot && b.mode == session.Dynamic: // a part of the browser that the thread has, or is going to have
+		t = &thread{id: b.run, using: make(chan struct{}, 1), of: b.t}
+		t.join(b.t.kin())
+	case m == session.OneShot:
 		t = &thread{id: b.run, using: make(chan struct{}, 1), alone: true}
 		t.join(newFamily(b.run))
 	}
@@ -132,7 +138,7 @@ func (b *browsers) Create(ctx context.Context, m session.Mode) (string, error) {
 		if r == nil { // the call has returned meanwhile
 			continue
 		}
-		if t.alone {
+		if t != b.t {
 			b.mu.Lock()
 			b.mu.own[r.id] = t
 			b.mu.Unlock()
@@ -236,8 +242,47 @@ func (b *browsers) Connect(ctx context.Context, id string) (*script.Conn, error)
 			b.mu.Unlock()
 			r.idle.Reset(b.p.config.Idle)
 			done()
+			b.mu.Lock()
+			promoted := b.mu.promoted
+			b.mu.promoted = nil
+			b.mu.Unlock()
+			if promoted != nil {
+				promoted()
+			}
 		},
 	}, nil
+}
+
+// promote makes the browser of the run that of its thread.
+func (b *browsers) promote(ctx context.Context, id string) error {
+	b.mu.Lock()
+	t := b.mu.own[id]
+	b.mu.Unlock()
+	if t == nil || t.alone {
+		return nil
+	}
+	done, err := b.t.take(ctx, b.run)
+	if err != nil {
+		return err
+	}
+	r := t.running()
+	switch {
+	case r == nil:
+		err = session.ErrGone
+	case b.t.running() != nil:
+		err = errors.New("the thread has got another browser meanwhile; end the script to use that one")
+	default:
+		err = r.pass(ctx, t, b.t)
+	}
+	if err != nil {
+		done()
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.mu.own, id)
+	b.mu.promoted = done
+	return nil
 }
 
 // Delete implements session.Browsers.

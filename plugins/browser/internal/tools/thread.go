@@ -37,6 +37,7 @@ type thread struct {
 	id    string
 	using chan struct{} // has a token while a call uses the browser
 	alone bool          // its browser belongs to one script, and ends with it
+	of    *thread       // whose script has this part of the browser; nil: it is no script's
 
 	mu struct {
 		sync.Mutex
@@ -140,6 +141,9 @@ func (t *thread) restrict(only *restriction) (end func()) {
 
 // check returns an error if the thread's browser may not open an address at the moment.
 func (t *thread) check(address string) error {
+	if t.of != nil {
+		return t.of.check(address)
+	}
 	t.mu.Lock()
 	only := t.mu.only
 	t.mu.Unlock()

@@ -22,8 +22,9 @@ func TestConfiguration(t *testing.T) {
 		"":                              {Sandbox: true, Idle: 1, Allow: []string{"*.example.com"}, Deny: []string{"x.example.com"}},
 		"Chromium's own sandbox is off": {Idle: 1},
 		`contexts is "thread"`:          {Idle: 1, Contexts: "thread"},
+		`mode is "always"`:              {Idle: 1, Session: SessionBlock{"always"}},
 	} {
-		c.Contexts = cmp.Or(c.Contexts, ownContexts)
+		c.Contexts, c.Session.Mode = cmp.Or(c.Contexts, ownContexts), cmp.Or(c.Session.Mode, reuse)
 		p := &browserPlugin{config: &c}
 		err := p.configured(t.Context(), &tool.Env{DataDir: t.TempDir()})
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

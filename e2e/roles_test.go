@@ -125,3 +125,41 @@ func TestProjectRoles(t *testing.T) {
 		t.Errorf("a changed role file is trusted:\n%s", list)
 	}
 }
+
+// An agent whose budget is used up hands back what it has got, and one whose group has none left says so to the agent above.
+func TestAgentBudgets(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, `
+[[step]]
+when = { absent = "You are the agent" }
+do = [{ call = "spawn_agent", namespace = "collaboration", id = "s", args = { task_name = "a", message = "look", agent_type = "small", fork_turns = "none" } }]
+[[step]]
+when = { absent = "You are the agent" }
+do = [{ call = "wait_agent", namespace = "collaboration", args = { timeout_ms = 60000 } }]
+[[step]]
+when = { not = { absent = "Sender: /root/a" } }
+do = [{ text = "finished" }]
+[[step]]
+when = { not = { absent = "Your budget is used up" } }
+do = [{ text = "this is what there is" }]
+[[step]]
+times = 6
+when = { not = { absent = "You are the agent /root/a" } }
+do = [{ call = "exec_command", id = "c", args = { cmd = "echo looking", login = false } }]
+usage = { input = 400, output = 10 }
+`)
+	r.Write("agents.hcl", "agent \"small\" {\n  description = \"Looks briefly.\"\n  budget {\n    tokens = 1000\n  }\n}\n")
+	r.OK("exec", "--config", "agents.hcl", "go")
+	asked := requestsOf(r, "You are the agent /root/a")
+	if len(asked) != 4 || len(asked[3].Request.Tools) != 0 {
+		t.Fatalf("the agent made %d requests", len(asked))
+	}
+	text, _ := json.Marshal(asked[2].Request.Messages)
+	if !strings.Contains(string(text), "the agent /root/a has used 820 of 1000 tokens, which is more than 80 %") {
+		t.Errorf("the agent was not told about its budget: %s", text)
+	}
+	if text, _ := json.Marshal(r.Last().Request.Messages); strings.Count(string(text), "this is what there is") != 1 {
+		t.Error("what the agent had got is not handed back")
+	}
+	r.NothingLeft()
+}

@@ -45,7 +45,7 @@ var markers = []string{
 	SummaryMarker, "environment_context", "permissions instructions", "model_switch", "collaboration_mode", "personality_spec",
 	"skills_instructions", "apps_instructions", "plugins_instructions", "plugins_context", "environments_instructions", "tools",
 	"multi_agent_mode", "realtime_conversation", "context_window", "context_window_guidance", "rollout_budget", "token_budget",
-	"git_attribution", "turn_aborted", FilesRestored, ThreadForked, RecordLost, AgentsStopped, "user_shell_command", "subagent_notification", "skill",
+	"git_attribution", "turn_aborted", FilesRestored, ThreadForked, RecordLost, AgentsStopped, "budget", "user_shell_command", "subagent_notification", "skill",
 	"review_result", mailMarker,
 }
 

@@ -181,12 +181,16 @@ func aboveAgent(h *Host, cfg *thread.Config, as *child.Role) func(*thread.Thread
 		return func(*thread.Thread) {}
 	}
 	as.CacheKey = string(a.Root)
-	if parent, ok := h.Thread(start.Parent); ok {
-		cfg.Above = parent.Meter()
-		cfg.Budget = usage.Budget{TurnTokens: cfg.Budget.TurnTokens, TurnUSD: cfg.Budget.TurnUSD}
+	cfg.Budget = usage.Budget{Tokens: a.Budget.Tokens, USD: a.Budget.USD, TurnTokens: cfg.Budget.TurnTokens, TurnUSD: cfg.Budget.TurnUSD}
+	if parent, err := h.running(start.Parent); err == nil {
+		cfg.Above = parent.thread.Meter()
+		if parent.below != nil {
+			cfg.Above = parent.below
+		}
 	}
 	root, ok := h.Thread(a.Root)
 	return func(t *thread.Thread) {
+		t.Meter().Named("the agent "+a.Path, fmt.Sprintf("agent.%s.budget.", cmp.Or(a.Role, role.Default)))
 		if ok {
 			t.Approvals().Under(root.Approvals(), a.Path)
 		}
@@ -274,6 +278,15 @@ func hasAgents(t *thread.Thread) bool {
 	return t.Started().Agent == nil && t.Feature(agent.FeatureID) != nil
 }
 
+// agentsMeter returns what counts the usage of all agents of a root; nil: the thread is an agent's.
+func agentsMeter(h *Host, t *thread.Thread) *usage.Meter {
+	if t.Started().Agent != nil {
+		return nil
+	}
+	b := h.opts.Config.Agents.Budget
+	return usage.NewMeter(event.Tokens{}, usage.Budget{Tokens: b.Tokens, USD: b.USD}).Named("the group of all agents", "agents.budget.").Under(t.Meter())
+}
+
 // resumeAgents finds out what became of the agents of a root that was resumed.
 func (r *running) resumeAgents() {
 	h, t := r.host, r.thread
@@ -284,7 +297,7 @@ func (r *running) resumeAgents() {
 		defer close(r.team)
 		if infos, err := h.store.Threads(h.life, store.Filter{Ancestor: t.ID(), IncludeWorkers: true, Sources: []string{event.SourceAgent}}); err == nil {
 			for _, i := range infos {
-				t.Meter().AddBelow(i.Tokens)
+				r.below.AddBelow(i.Tokens)
 			}
 		}
 		h.agents.Resume(h.life, t)

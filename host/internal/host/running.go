@@ -21,6 +21,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/prompt/agentsfile"
 	"github.com/gantry-agent/gantry/host/internal/scratch"
 	"github.com/gantry-agent/gantry/host/internal/thread"
+	"github.com/gantry-agent/gantry/host/internal/usage"
 	"github.com/gantry-agent/gantry/host/internal/view"
 	"github.com/hashicorp/go-hclog"
 )
@@ -40,6 +41,7 @@ type running struct {
 	views   *view.Sessions
 	role    child.Role
 	hooks   *hook.Thread  // nil: none
+	below   *usage.Meter  // counts what its agents use; nil: it is an agent
 	team    chan struct{} // closed when it is known what became of the thread's agents; nil: it is
 	end     context.CancelCauseFunc
 	over    chan struct{}                  // closed when the thread has ended and is removed
@@ -62,7 +64,7 @@ type running struct {
 
 // newRunning returns a thread that is not yet known to the host. context is what the model has been told.
 func newRunning(h *Host, t *thread.Thread, role child.Role, context *event.Reference) *running {
-	r := &running{host: h, thread: t, role: role, sources: map[[2]string]event.SourceChanged{}}
+	r := &running{host: h, thread: t, role: role, below: agentsMeter(h, t), sources: map[[2]string]event.SourceChanged{}}
 	r.restore(context)
 	parent, root := family(h, t)
 	r.plugins = pluginthread.New(pluginthread.Config{

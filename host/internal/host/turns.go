@@ -120,6 +120,9 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		turnDiff{files},
 		agentsOf{h.agents, t, unfinished(h, in)},
 	)
+	if !r.role.Unattended { // otherwise the meter is that of another thread, whose model is told
+		participants = append(participants, t.Meter())
+	}
 	h.agents.Began(t.ID())
 	if r.code != nil {
 		participants = append(participants, r.code)
@@ -141,7 +144,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		Compaction: turn.Compaction{
 			Limit: h.opts.Config.History.CompactAtTokens, Body: h.opts.Config.History.CompactNew, Prompt: h.opts.Config.History.CompactPrompt,
 		},
-		Limits: turn.Limits{Samplings: r.samplings(), Time: h.opts.Config.Limits.TurnTime, BusyWait: h.opts.Config.Limits.BusyWait},
+		Limits: turn.Limits{HandBack: start.Agent != nil, Samplings: r.samplings(), Time: h.opts.Config.Limits.TurnTime, BusyWait: h.opts.Config.Limits.BusyWait},
 	}
 	return plan, nil
 }

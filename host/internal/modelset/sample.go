@@ -27,6 +27,18 @@ func (m *Model) Sample(
 	var reason llm.FinishReason
 	var response string
 	begun, counted := false, false
+	output := m.Row.MaxOutputTokens
+	if n := req.Generation.MaxTokens; n != nil && *n > 0 {
+		output = *n
+	}
+	release, err := meter.Reserve(ctx, m.Row, history.Estimate(req.Messages), output, false)
+	if err != nil {
+		if e, ok := errors.AsType[*usage.BudgetError](err); ok {
+			err = &llm.Error{Code: llm.ErrQuotaExceeded, Message: e.Error(), Next: e.NextStep()}
+		}
+		return nil, llm.Usage{}, llm.FinishUnknown, err
+	}
+	defer release()
 	for ev, err := range m.Client.Stream(ctx, req, c.Turn, 0) {
 		if err != nil {
 			if begun && !counted {

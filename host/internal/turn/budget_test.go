@@ -170,3 +170,34 @@ func TestUnknownUsage(t *testing.T) {
 		}
 	}
 }
+
+// An agent whose own budget is used up is asked once more, without tools, for what it has got.
+func TestHandBack(t *testing.T) {
+	for name, tc := range map[string]struct {
+		above    usage.Budget
+		requests int
+		status   event.TurnStatus
+	}{
+		"own":      {usage.Budget{}, 2, event.TurnCompleted},
+		"of above": {usage.Budget{Tokens: 50}, 1, event.TurnFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := turntest.New(turntest.Say(turntest.Call("c1", "echo", `{}`)), turntest.Say(turntest.Text("so far")))
+			b.Tools = []turntest.Tool{echo("echo")}
+			b.Limits.HandBack = true
+			b.Meter = usage.NewMeter(event.Tokens{}, usage.Budget{Tokens: 100}).Under(usage.NewMeter(event.Tokens{}, tc.above))
+			res := b.Run(t, t.Context(), "go")
+			requests := b.Sent()
+			if len(requests) != tc.requests || res.Status != tc.status {
+				t.Fatalf("%d requests, %+v", len(requests), res)
+			}
+			if tc.status == event.TurnFailed {
+				return
+			}
+			last := requests[1]
+			if said := last.Messages[len(last.Messages)-1].Text(); res.LastMessage != "so far" || len(last.Tools) > 0 || !strings.Contains(said, "Your budget is used up") {
+				t.Errorf("%q after a request with %d tools and %q", res.LastMessage, len(last.Tools), said)
+			}
+		})
+	}
+}

@@ -15,6 +15,7 @@ type Limits struct {
 	Samplings     int           // posts per turn; 0: unlimited
 	BusyWait      time.Duration // total time to wait for a vendor that accepts no request at the moment; 0: only the retries above
 	Time          time.Duration // duration of a turn; 0: unlimited
+	HandBack      bool          // when the thread's own budget is reached, one more request is made, without tools, so that the model says what it has got
 }
 
 // Defaults; codex-compatible.

@@ -37,7 +37,7 @@ func (s *sampler) withRetries(ctx context.Context, once ask) (sampled, error) {
 		if ctx.Err() != nil {
 			return sampled{}, context.Cause(ctx)
 		}
-		if err := s.meter.Allow(); err != nil {
+		if err := s.meter.Allow(); err != nil && !s.handsBack {
 			return sampled{}, err
 		}
 		got, err := once(ctx, most-posts)

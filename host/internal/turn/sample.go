@@ -40,6 +40,9 @@ func (r *runner) sample(ctx context.Context, attempts int) (sampled, error) {
 	req.Messages = r.history.ForPrompt(traits)
 	req.Tools, req.Namespaces = tools.ModelTools(r.model.Row), tools.Namespaces(r.model.Row)
 	req.ParallelToolCalls = r.model.Row.ParallelToolCalls
+	if r.handsBack {
+		req.Tools, req.Namespaces = nil, nil
+	}
 	if err := durable(); err != nil {
 		return sampled{}, err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/history"
 	"github.com/gantry-agent/gantry/host/internal/usage"
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
@@ -20,6 +21,7 @@ type sampler struct {
 	participants []Participant
 	limits       Limits
 	meter        *usage.Meter
+	handsBack    bool // the request is made beyond the budget, without tools, for the model to say what it has got
 }
 
 // ask asks the model once. attempts limits the tries before the first event.
@@ -83,6 +85,12 @@ var errIdle = errors.New("idle timeout waiting for the model's stream")
 
 // consume reads the stream of a request to its end.
 func (s *sampler) consume(ctx context.Context, req *llm.Request, attempts int, each func(context.Context, llm.Event) error) error {
+	// What the answer uses is reported before the stream ends. Calls that it has started may still run then, and make requests themselves.
+	release, err := s.meter.Reserve(ctx, s.model.Row, s.inputOf(req), outputOf(req, s.model.Row), s.handsBack)
+	if err != nil {
+		return err
+	}
+	defer release()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	idle := time.AfterFunc(s.limits.IdleTimeout, func() { cancel(errIdle) })
@@ -118,6 +126,26 @@ func (s *sampler) consume(ctx context.Context, req *llm.Request, attempts int, e
 		}
 	}
 	return nil
+}
+
+// inputOf estimates the tokens of a request.
+func (s *sampler) inputOf(req *llm.Request) int64 {
+	n := history.Estimate(req.Messages)
+	for _, text := range req.System {
+		n += history.Tokens(int64(len(text)))
+	}
+	for _, t := range req.Tools {
+		n += history.Tokens(int64(len(t.Description) + len(t.InputSchema)))
+	}
+	return max(n, s.history.Active())
+}
+
+// outputOf returns the most tokens that a model answers with; 0: it is not known.
+func outputOf(req *llm.Request, row llm.ModelRow) int64 {
+	if n := req.Generation.MaxTokens; n != nil && *n > 0 {
+		return *n
+	}
+	return row.MaxOutputTokens
 }
 
 // MayFallBack reports whether another model may be able to answer after this error. A request that is invalid, too long or against

@@ -171,6 +171,9 @@ func Do(ctx context.Context, cfg Config, h *history.History, work func(ctx conte
 // Record adds messages to the log and the history. Only the goroutine of the turn's work calls it.
 type Record func(context.Context, ...llm.Message) error
 
+// handBack asks a model whose budget is used up for what it has got.
+const handBack = "<budget>\nYour budget is used up, and you can't call tools any more. Answer now with what you have got: what is done, what you have found, and what is left.\n</budget>"
+
 var errCrashed = errors.New("the turn ended by an internal error")
 
 // Crashed is the result of a turn that panicked. The thread keeps running.
@@ -287,6 +290,14 @@ func (r *runner) run(ctx context.Context) Result {
 			}
 		}
 		s, err := r.sampleWithFallback(ctx, r.sample)
+		if e, ok := errors.AsType[*usage.BudgetError](err); ok && r.Limits.HandBack && r.Meter.HandsBack(e) {
+			if err := r.tell(ctx, handBack); err != nil {
+				return r.ended(ctx, err)
+			}
+			drain, r.handsBack = false, true
+			continue
+		}
+		r.handsBack = r.handsBack && err != nil
 		if overflows(err) && ctx.Err() == nil {
 			r.history.Overflowed()
 			done, failed := r.compactDuringTurn(ctx)

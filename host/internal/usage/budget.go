@@ -18,7 +18,8 @@ func (b Budget) money() bool  { return b.USD > 0 || b.TurnUSD > 0 }
 
 // BudgetError says which limit is reached. No further request is made.
 type BudgetError struct {
-	what    string // "the thread" or "the turn"
+	level   *Meter
+	what    string // such as "the thread" or "the turn"
 	setting string
 	used    string
 	bound   string
@@ -63,18 +64,18 @@ func (m *Meter) allow(own bool) error {
 		max  int64
 		usd  float64
 	}{
-		{"the thread", total, "budget.", m.budget.Tokens, m.budget.USD},
+		{m.whose, total, m.prefix, m.budget.Tokens, m.budget.USD},
 		{"the turn", turn, "budget.turn_", m.budget.TurnTokens, m.budget.TurnUSD},
 	} {
 		if b.max > 0 && b.used.Total >= b.max {
 			return &BudgetError{
-				what: b.what, setting: b.name + "tokens", used: fmt.Sprintf("%d tokens", b.used.Total), bound: fmt.Sprint(b.max),
+				level: m, what: b.what, setting: b.name + "tokens", used: fmt.Sprintf("%d tokens", b.used.Total), bound: fmt.Sprint(b.max),
 				more: fmt.Sprint(b.used.Total + b.max),
 			}
 		}
 		if c := b.used.Cost; b.usd > 0 && c.USD >= b.usd {
 			return &BudgetError{
-				what: b.what, setting: b.name + "usd", used: c.String(), bound: fmt.Sprint(b.usd), more: fmt.Sprintf("%.2f", c.USD+b.usd),
+				level: m, what: b.what, setting: b.name + "usd", used: c.String(), bound: fmt.Sprint(b.usd), more: fmt.Sprintf("%.2f", c.USD+b.usd),
 			}
 		}
 	}

@@ -23,19 +23,26 @@ type Publisher interface {
 // which may be concurrent. It belongs to the thread. It is safe for concurrent use.
 type Meter struct {
 	budget Budget
+	whose  string // whose budget it is: "the thread"
+	prefix string // of its settings: "budget."
 	above  *Meter // nil: none
+	shared *reservations
 	mu     struct {
 		sync.Mutex
 		turn, total event.Tokens
 		below       event.Tokens // used by the threads that work for this one
 		// The warnings are published once.
 		blindTokens, blindMoney bool
+		handedBack              bool
+		told                    map[*Meter]int // percentages of budgets that the model was told, here and above
 	}
+	held amount // by requests that are being answered, here and below; guarded by shared
+	open int    // how many they are
 }
 
 // NewMeter returns a meter that continues from the thread's earlier usage.
 func NewMeter(total event.Tokens, budget Budget) *Meter {
-	m := &Meter{budget: budget}
+	m := &Meter{budget: budget, whose: "the thread", prefix: "budget.", shared: &reservations{changed: make(chan struct{})}}
 	m.mu.total = total
 	return m
 }
@@ -95,6 +102,15 @@ func (m *Meter) Lost() {
 // Under makes m the meter of a thread that works for another one, whose budget bounds both. It is called before m is used.
 func (m *Meter) Under(above *Meter) *Meter {
 	m.above = above
+	if above != nil {
+		m.shared = above.shared
+	}
+	return m
+}
+
+// Named sets whose budget it is, for people, and how its settings begin. It is called before m is used.
+func (m *Meter) Named(whose, prefix string) *Meter {
+	m.whose, m.prefix = whose, prefix
 	return m
 }
 

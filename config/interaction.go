@@ -11,11 +11,12 @@ type Interaction struct {
 type TUI struct {
 	History bool              // earlier messages are kept on disk
 	Theme   string            // terminal, light, dark or mono
+	Reader  bool              // for screen readers
 	Keys    map[string]string // by action, separated by spaces
 }
 
 func terminal(b, keys block) TUI {
-	return TUI{History: b.flag("history", true), Theme: cmp.Or(b.text("theme"), "terminal"), Keys: keys.variables(nil)}
+	return TUI{History: b.flag("history", true), Theme: cmp.Or(b.text("theme"), "terminal"), Reader: b.flag("screen_reader", false), Keys: keys.variables(nil)}
 }
 
 func interaction(b block) Interaction { return Interaction{Plan: b.flag("plan", true)} }

@@ -230,3 +230,31 @@ func TestTerminalRoster(t *testing.T) {
 		t.Errorf("exit %d", code)
 	}
 }
+
+// With a screen reader, a task with a question is heard from its beginning to its end, in order.
+func TestTerminalScreenReader(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, task)
+	r.Write(filepath.Join(r.Dir, "hello.txt"), "one\ntwo\n")
+	s := r.Screen(80, 40, "-c", "approval.policy=on-request", "-c", "sandbox.mode=workspace-write", "-c", "tui.screen_reader=true")
+	s.Shows("Ready", "Message:")
+	s.Until("the screen is that of a screen reader", func(text string) bool { return !strings.Contains(text, "─") && strings.Contains(text, "Ready") })
+	s.Type("translate it\r")
+	s.Shows("You: translate it", "Agent: I **look** first.", "May this command run?")
+	s.Until("keys count", func(text string) bool { return !strings.Contains(text, "keys count in a moment") })
+	s.Type("y")
+	s.Shows("Command: echo looked", "Output: looked", "Change of", "+uno", "Agent: All done.", "Ready")
+	text := s.Text()
+	last := -1
+	for _, part := range []string{"You: translate it", "Agent: I **look**", "Command: echo looked", "+uno", "Agent: All done.", "Ready", "Message:"} {
+		at := strings.LastIndex(text, part)
+		if at < last {
+			t.Errorf("%q is in the wrong place:\n%s", part, text)
+		}
+		last = at
+	}
+	s.Type("\x04")
+	if code := s.Ends(); code != 0 {
+		t.Errorf("exit %d", code)
+	}
+}

@@ -9,6 +9,8 @@ func terminal() *Block {
 				"so that ↑ and Ctrl-R find them in later threads and a crash loses nothing. What looks like a secret is not kept."},
 			{Name: "theme", Kind: String, Default: `"terminal"`, Allowed: []string{"terminal", "light", "dark", "mono"}, Doc: "Colours: the 16 of the " +
 				"terminal, as you have set them there; those for a light or a dark background; or none."},
+			{Name: "screen_reader", Kind: Bool, Default: "false", Doc: "What happens is written line by line, each message with its role, without boxes and " +
+				"marks, and nothing is drawn again while you listen."},
 		},
 		Blocks: []*Block{{Name: BlockKeys, Open: Variables,
 			Doc: "Keys of actions, separated by spaces: `pager = \"f3 ctrl+t\"`. They replace those of the action; an empty text leaves it without a key. " +

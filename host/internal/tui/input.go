@@ -204,7 +204,7 @@ func (m *Model) action(a keys.Action, again bool) tea.Cmd {
 	case keys.Fold:
 		m.view.Fold()
 	case keys.OpenPager:
-		if m.thread != nil {
+		if m.thread != nil && !m.speech.on {
 			m.pager = pager.Open(m.view, m.thread.Items)
 			return m.older()
 		}

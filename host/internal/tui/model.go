@@ -64,6 +64,7 @@ type Model struct {
 	picker   *picker.Picker
 	chosen   func(m *Model, r picker.Row) tea.Cmd
 	roster   roster
+	speech   speech
 	suggest  suggestions
 	models   []protocol.Model
 	past     *past.Past // nil: off, or not read yet
@@ -162,10 +163,10 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.blurred = true
 	case tea.KeyPressMsg:
 		cmd := m.key(msg)
-		return m, tea.Batch(cmd, keepDraft(m))
+		return m, tea.Batch(cmd, keepDraft(m), speak(m))
 	case tea.PasteMsg:
 		cmd := m.paste(msg.Content)
-		return m, tea.Batch(cmd, keepDraft(m))
+		return m, tea.Batch(cmd, keepDraft(m), speak(m))
 	case keep:
 		return m, saveDraft(m)
 	case tea.MouseWheelMsg:
@@ -223,7 +224,7 @@ func (m *Model) after() tea.Cmd {
 			m.began = time.Unix(s, 0)
 		}
 	}
-	if running != nil && !m.ticking {
+	if running != nil && !m.ticking && !m.speech.on {
 		m.ticking = true
 		cmds = append(cmds, m.later(time.Second, tick{}))
 	}
@@ -237,7 +238,7 @@ func (m *Model) after() tea.Cmd {
 				return nil
 			}))
 	}
-	cmds = append(cmds, m.ask())
+	cmds = append(cmds, m.ask(), speak(m))
 	return tea.Batch(cmds...)
 }
 
@@ -366,6 +367,7 @@ func (m *Model) open(t *client.Thread) tea.Cmd {
 	m.thread, m.pager, m.loading, m.hint, m.began = t, nil, false, "", time.Time{}
 	t.QueueStale = true
 	m.view.Reset()
+	m.speech.opened(m)
 	for _, it := range t.Items {
 		if b, ok := it.Body.(protocol.UserMessageItem); ok {
 			m.composer.Add(transcript.Input(b.Content))
@@ -428,6 +430,7 @@ func readOlder(m *Model, then func(m *Model) tea.Cmd) tea.Cmd {
 		}
 		if m.thread == t {
 			n := t.Prepend(r.Data, r.NextCursor)
+			m.speech.done += n
 			m.view.Prepended(n)
 			if m.pager != nil {
 				m.pager.Prepended(n)

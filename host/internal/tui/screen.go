@@ -24,6 +24,9 @@ func (m *Model) View() tea.View {
 	if m.width <= 0 || m.height <= 0 {
 		return v
 	}
+	if m.speech.on {
+		v.AltScreen, v.MouseMode = false, tea.MouseModeNone
+	}
 	lines, x, y := m.screen()
 	if y >= 0 {
 		v.Cursor = tea.NewCursor(x, y)
@@ -51,6 +54,9 @@ const prompt = "› "
 // screen returns the lines of the screen, exactly as many as it is high, and where the cursor is; y is negative if there is none.
 func (m *Model) screen() (lines []term.Line, x, y int) {
 	w, h := m.width, m.height
+	if m.speech.on {
+		return plainScreen(m)
+	}
 	if m.pager != nil && m.question == nil {
 		lines, x = m.pager.View(m.thread.Items, w, h)
 		if y = h - 1; x < 0 {

@@ -69,6 +69,8 @@ type desk struct {
 	m     *Model
 	f     *fake
 	ended bool
+	// written is what was written above the screen.
+	written string
 }
 
 func newDesk(t testing.TB, width, height int) *desk {
@@ -109,6 +111,16 @@ func (d *desk) run(cmd tea.Cmd) {
 		d.ended = true
 	case applied:
 		d.send(msg)
+	default: // a sequence, or a text that is written above the screen
+		v := reflect.ValueOf(msg)
+		switch {
+		case v.Kind() == reflect.Slice && v.Type().Elem() == reflect.TypeFor[tea.Cmd]():
+			for i := range v.Len() {
+				d.run(v.Index(i).Interface().(tea.Cmd))
+			}
+		case v.Kind() == reflect.Struct && v.NumField() == 1 && v.Type().Field(0).Name == "messageBody":
+			d.written += v.Field(0).String() + "\n"
+		}
 	}
 }
 

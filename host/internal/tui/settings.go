@@ -17,7 +17,8 @@ import (
 type settings struct {
 	History *bool             `json:"history"` // nil: true
 	Theme   string            `json:"theme"`   // empty: that of the terminal
-	Keys    map[string]string `json:"keys"`    // by action
+	Reader  bool              `json:"screen_reader"`
+	Keys    map[string]string `json:"keys"` // by action
 }
 
 // readSettings reads the configuration, and applies it.
@@ -41,6 +42,9 @@ func readSettings(m *Model, home string) tea.Cmd {
 // apply applies settings.
 func apply(m *Model, s settings, home string) tea.Cmd {
 	m.colors = theme.Palette(s.Theme)
+	if m.speech.on = s.Reader; s.Reader && m.thread != nil {
+		m.speech.opened(m)
+	}
 	if len(s.Keys) > 0 {
 		var problems []string
 		m.table, problems = keys.Bind(keys.Table(), s.Keys)

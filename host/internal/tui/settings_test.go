@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	tea "charm.land/bubbletea/v2"
 	"github.com/gantry-agent/gantry/host/internal/client"
 	"github.com/gantry-agent/gantry/host/internal/protocol"
 )
@@ -98,5 +99,40 @@ func TestKeysAndTheme(t *testing.T) {
 	d.wants(protocol.MethodTurnStart.Name, `"text":"?"`)
 	if strings.Contains(d.m.View().Content, "\x1b[90m") {
 		t.Error("there are colours")
+	}
+}
+
+// For a screen reader, every item is written once, with its role, and the rest of the screen is small and still.
+func TestScreenReader(t *testing.T) {
+	d := newDesk(t, 80, 24)
+	d.f.answers[protocol.MethodConfigRead.Name] = `{"config":{"gantry":{"tui":{"screen_reader":true}}}}`
+	d.send(Events{client.Connected{}})
+	if d.m.View().AltScreen {
+		t.Error("it has the whole screen")
+	}
+	d.shows("Ready\nMessage:")
+	d.replay("requestApproval")
+	d.settle()
+	d.shows("May this command run?")
+	d.press("n")
+	d.replay("")
+	for _, s := range []string{"You: look and change", "Command: echo one; echo two\ndone\nOutput: one\ntwo", "Change of /home/u/project/hello.txt, done: ", "Agent: All `done`."} {
+		if n := strings.Count(d.written, s); n != 1 {
+			t.Errorf("%q is written %d times:\n%s", s, n, d.written)
+		}
+	}
+	if strings.ContainsAny(d.written+d.shown(), "✓›─±∴•") {
+		t.Errorf("there are marks:\n%s%s", d.written, d.shown())
+	}
+	d.typeText("/name")
+	d.press("esc", "enter")
+	d.shows("/name needs a name")
+	for _, size := range [][2]int{{1, 1}, {5, 2}, {30, 4}} {
+		d.send(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
+		d.send(tea.PasteMsg{Content: "several words\nand lines\n\nof text"})
+		lines, x, y := d.m.screen()
+		if len(lines) > size[1] || x >= size[0] || y >= size[1] {
+			t.Errorf("%d lines and the cursor at %d,%d on %v", len(lines), x, y, size)
+		}
 	}
 }

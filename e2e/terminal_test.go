@@ -258,3 +258,37 @@ func TestTerminalScreenReader(t *testing.T) {
 		t.Errorf("exit %d", code)
 	}
 }
+
+// The message is edited in the user's editor, and the interface is suspended and continued. The screen follows after both.
+func TestTerminalEditorAndSuspend(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, task)
+	editor := filepath.Join(t.TempDir(), "editor")
+	if err := os.WriteFile(editor, []byte("#!/bin/sh\nprintf 'edited: ' > \"$1.new\"; cat \"$1\" >> \"$1.new\"; mv \"$1.new\" \"$1\"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r.Env = append(r.Env, "VISUAL="+editor)
+	s := r.Screen(80, 20)
+	s.Shows("ready", "never/danger-full-access")
+	s.Type("first words")
+	s.Shows("› first words")
+	s.Type("\x07")
+	s.Shows("› edited: first words")
+	s.Type("!")
+	s.Shows("› edited: first words!")
+	s.Type("\x1a")
+	r.Until("the terminal is given back", func() bool {
+		raw := s.Raw()
+		return strings.LastIndex(raw, "\x1b[?1049l") > strings.LastIndex(raw, "\x1b[?1049h")
+	})
+	if err := s.Cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	s.Shows("› edited: first words!", "ready")
+	s.Type("?")
+	s.Shows("› edited: first words!?")
+	s.Type("\x03\x04")
+	if code := s.Ends(); code != 0 {
+		t.Errorf("exit %d", code)
+	}
+}

@@ -10,7 +10,6 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/protocol"
 	"github.com/gantry-agent/gantry/host/internal/tui/keys"
 	"github.com/gantry-agent/gantry/host/internal/tui/picker"
-	"github.com/gantry-agent/gantry/host/internal/tui/transcript"
 )
 
 // sent is the first message of a turn.
@@ -23,7 +22,7 @@ func sentMessages(t *client.Thread) []sent {
 	for _, it := range t.Items {
 		if b, ok := it.Body.(protocol.UserMessageItem); ok && !seen[it.Turn] {
 			seen[it.Turn] = true
-			out = append(out, sent{it.Turn, transcript.Input(b.Content)})
+			out = append(out, sent{it.Turn, typed(b.Content)})
 		}
 	}
 	slices.Reverse(out)

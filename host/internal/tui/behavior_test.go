@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -535,6 +536,42 @@ func TestServerIsLost(t *testing.T) {
 		t.Error("it ended")
 	}
 	d.shows("the server can't be reached")
+}
+
+// An image that is dropped on the terminal is mentioned, and images that are mentioned are sent.
+func TestImages(t *testing.T) {
+	dir := t.TempDir()
+	shot := filepath.Join(dir, "screen shot.png")
+	if err := os.WriteFile(shot, []byte("png"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, paste := range []string{shot, "'" + shot + "' ", strings.ReplaceAll(shot, " ", `\ `), "file://" + strings.ReplaceAll(shot, " ", "%20") + "\n"} {
+		d := connected(t, 200, 20)
+		d.typeText("see ")
+		d.send(tea.PasteMsg{Content: paste})
+		if want := `see @"` + shot + `" `; d.text() != want {
+			t.Errorf("%q became %q", paste, d.text())
+		}
+		d.typeText("and @docs/logo.PNG not @main.go")
+		d.press("enter")
+		d.wants(protocol.MethodTurnStart.Name, `{"type":"localImage","path":"`+shot+`"}`, `{"type":"localImage","path":"/home/u/project/docs/logo.PNG"}`, `"text":"see @`)
+		if params, _ := d.f.called(protocol.MethodTurnStart.Name); strings.Count(params, "localImage") != 2 {
+			t.Errorf("%s", params)
+		}
+	}
+	d := connected(t, 200, 20)
+	d.notify(protocol.NotifyItemCompleted.Name, `{"threadId":"t","turnId":"u","item":{"type":"userMessage","id":"m","content":[
+		{"type":"text","text":"see @x.png"},{"type":"localImage","path":"/x.png"}]}}`)
+	if got := sentMessages(d.m.thread); len(got) != 1 || got[0].text != "see @x.png" {
+		t.Errorf("what can be edited is %q", got)
+	}
+	for _, paste := range []string{filepath.Join(dir, "none.png"), dir, "/etc/hosts", "see /x.png"} {
+		d.send(tea.PasteMsg{Content: paste})
+		if d.text() != paste {
+			t.Errorf("%q became %q", paste, d.text())
+		}
+		d.press("ctrl+c")
+	}
 }
 
 // The history is searched, and what is found is edited.

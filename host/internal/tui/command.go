@@ -398,7 +398,7 @@ func pickQueued(m *Model, _ string) tea.Cmd {
 				if err != nil {
 					m.fail(err)
 				} else if m.composer.Empty() {
-					m.composer.Set(transcript.Input(q.Input))
+					m.composer.Set(typed(q.Input))
 				}
 				return nil
 			})

@@ -150,6 +150,9 @@ func (m *Model) paste(text string) tea.Cmd {
 		m.picker.Type(text)
 		return nil
 	}
+	if path, ok := dropped(text); ok && m.question == nil {
+		return pasteImage(text, path)
+	}
 	m.composer.Paste(text)
 	if m.question != nil {
 		return m.settle()
@@ -285,7 +288,7 @@ func (m *Model) send(text string) tea.Cmd {
 		return m.do(protocol.MethodThreadShellCommand.Name, protocol.ThreadShellCommandParams{ThreadID: m.thread.ID, Command: strings.TrimSpace(cmd)})
 	}
 	id := rand.Text()
-	return call(m, protocol.MethodTurnStart.Name, protocol.TurnStartParams{ThreadID: m.thread.ID, Input: input(text), ClientUserMessageID: &id},
+	return call(m, protocol.MethodTurnStart.Name, protocol.TurnStartParams{ThreadID: m.thread.ID, Input: input(m.thread.Cwd, text), ClientUserMessageID: &id},
 		func(m *Model, _ protocol.TurnStartResponse, err error) tea.Cmd {
 			m.giveBack(text, err)
 			return nil
@@ -303,10 +306,6 @@ func (m *Model) giveBack(text string, err error) {
 	}
 }
 
-func input(text string) []protocol.UserInput {
-	return []protocol.UserInput{{Body: protocol.TextInput{Text: text}}}
-}
-
 // queue keeps the message for the next turn.
 func (m *Model) queue() tea.Cmd {
 	text := m.composer.Text()
@@ -317,7 +316,7 @@ func (m *Model) queue() tea.Cmd {
 		return m.submit()
 	}
 	kept := take(m)
-	return tea.Batch(kept, call(m, protocol.MethodThreadQueueAdd.Name, protocol.ThreadQueueAddParams{ThreadID: m.thread.ID, Input: input(text), ClientUserMessageID: rand.Text()},
+	return tea.Batch(kept, call(m, protocol.MethodThreadQueueAdd.Name, protocol.ThreadQueueAddParams{ThreadID: m.thread.ID, Input: input(m.thread.Cwd, text), ClientUserMessageID: rand.Text()},
 		func(m *Model, _ protocol.ThreadQueueAddResponse, err error) tea.Cmd {
 			m.giveBack(text, err)
 			return nil

@@ -370,7 +370,7 @@ func (m *Model) open(t *client.Thread) tea.Cmd {
 	m.speech.opened(m)
 	for _, it := range t.Items {
 		if b, ok := it.Body.(protocol.UserMessageItem); ok {
-			m.composer.Add(transcript.Input(b.Content))
+			m.composer.Add(typed(b.Content))
 		}
 	}
 	for _, n := range m.warnings {

@@ -143,7 +143,7 @@ func startBeside(m *Model, task string) tea.Cmd {
 				return nil
 			}
 			id, message := r.Thread.ID, rand.Text()
-			return call(m, protocol.MethodTurnStart.Name, protocol.TurnStartParams{ThreadID: id, Input: input(task), ClientUserMessageID: &message},
+			return call(m, protocol.MethodTurnStart.Name, protocol.TurnStartParams{ThreadID: id, Input: input(dir, task), ClientUserMessageID: &message},
 				func(m *Model, _ protocol.TurnStartResponse, err error) tea.Cmd {
 					m.giveBack(task, err)
 					return tea.Batch(m.do(protocol.MethodThreadUnsubscribe.Name, protocol.ThreadUnsubscribeParams{ThreadID: id}), showRoster(m, ""))

@@ -2,8 +2,12 @@ package transport
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/netip"
+	"os"
+	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -97,4 +101,49 @@ func TestPageOnLoopback(t *testing.T) {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
+}
+
+// A process that this one has started has no access, even if it knows everything: it could answer the questions of its own agent.
+func TestPageRefusesLaunchedClients(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("not known on " + runtime.GOOS)
+	}
+	r := pageServer(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self, "-test.run=^TestLaunchedClientOfPage$", "-test.v")
+	cmd.Env = append(os.Environ(), "GANTRY_TEST_PAGE="+r.host())
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "GET 200, POST 403, websocket 403") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// TestLaunchedClientOfPage is the program of the test above.
+func TestLaunchedClientOfPage(t *testing.T) {
+	host := os.Getenv("GANTRY_TEST_PAGE")
+	if host == "" {
+		t.Skip("not a test")
+	}
+	ask := func(method string) int {
+		req, err := http.NewRequest(method, "http://"+host+"/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Origin", "http://"+host)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		return resp.StatusCode
+	}
+	get, post := ask(http.MethodGet), ask(http.MethodPost)
+	_, resp, err := websocket.DefaultDialer.Dial("ws://"+host+"/", http.Header{"Origin": {"http://" + host}, "Sec-WebSocket-Protocol": {"good"}})
+	if err == nil {
+		t.Fatal("the websocket is open")
+	}
+	fmt.Printf("GET %d, POST %d, websocket %d\n", get, post, resp.StatusCode)
 }

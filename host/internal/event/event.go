@@ -270,6 +270,7 @@ type TurnEnded struct {
 	LastMessage string     `json:"lastMessage,omitempty"`
 	Usage       Tokens     `json:"usage"` // of the whole thread so far
 	TurnUsage   Tokens     `json:"turnUsage"`
+	Below       Tokens     `json:"below,omitzero"` // used so far by the agents below the thread
 	DurationMS  int64      `json:"durationMs"`
 	Reason      string     `json:"reason,omitempty"` // of an interruption
 }

@@ -101,6 +101,9 @@ func (r turnRun) end(ctx context.Context, res turn.Result, began time.Time) {
 		Status: res.Status, Error: res.Problem, LastMessage: res.LastMessage,
 		Usage: total, TurnUsage: used, DurationMS: time.Since(began).Milliseconds(),
 	}
+	if t.cfg.Meter == nil {
+		ended.Below = t.meter.Below()
+	}
 	if res.Cause != nil {
 		ended.Reason = res.Cause.Error()
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gantry-agent/gantry/e2e/rig"
+	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
 // task is a model that runs a command outside of the sandbox, changes a file, and says what it has done.
@@ -287,6 +288,40 @@ func TestTerminalEditorAndSuspend(t *testing.T) {
 	s.Shows("› edited: first words!", "ready")
 	s.Type("?")
 	s.Shows("› edited: first words!?")
+	s.Type("\x03\x04")
+	if code := s.Ends(); code != 0 {
+		t.Errorf("exit %d", code)
+	}
+}
+
+// The model sees an image that is dropped on the terminal. A message with an image that does not exist comes back.
+func TestTerminalImage(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, `
+[[step]]
+times = -1
+do = [{ text = "A dot." }]
+`)
+	r.Write("a dot.png", dot(t))
+	s := r.Screen(120, 30)
+	s.Shows("ready", "never/danger-full-access")
+	s.Type("what is \x1b[200~" + filepath.Join(r.Dir, "a dot.png") + "\x1b[201~")
+	s.Shows(`a dot.png"`)
+	s.Type("?\r")
+	s.Shows("A dot.", "ready")
+	images := 0
+	for _, m := range r.Last().Request.Messages {
+		for _, p := range m.Parts {
+			if _, ok := p.(*llm.Media); ok {
+				images++
+			}
+		}
+	}
+	if images != 1 {
+		t.Errorf("the model gets %d images", images)
+	}
+	s.Type("and @none.png ?\r")
+	s.Shows("✗", "› and @none.png ?")
 	s.Type("\x03\x04")
 	if code := s.Ends(); code != 0 {
 		t.Errorf("exit %d", code)

@@ -121,3 +121,78 @@ do = [{ text = "hello" }]
 		t.Errorf("a goal and a task: exit %d: %s", res.Code, res.Stderr)
 	}
 }
+
+// A client sets a goal of an idle thread, follows the work on it, and the goal outlives a kill of the server, which begins nothing by
+// itself.
+func TestAppServerGoal(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, `
+[[step]]
+do = [{ call = "exec_command", id = "c1", args = { cmd = "touch running; sleep 600", login = false, yield_time_ms = 300000 } }]
+[[step]]
+do = [{ text = "where was I?" }]
+[[step]]
+do = [{ call = "update_goal", args = { status = "complete" } }]
+[[step]]
+times = -1
+do = [{ text = "done" }]
+`)
+	c := r.AppServer()
+	greet(t, c)
+	thread := begin(t, c, map[string]any{})
+	type goal struct {
+		ThreadID, Objective, Status string
+		TokenBudget                 *int64
+		TokensUsed                  int64
+	}
+	var got struct{ Goal *goal }
+	if c.Call("thread/goal/get", map[string]any{"threadId": thread}, &got); got.Goal != nil {
+		t.Errorf("a new thread has the goal %+v", got.Goal)
+	}
+	if code, message := c.Refused("thread/goal/set", map[string]any{"threadId": thread, "status": "paused"}); code != -32600 || !strings.Contains(message, "no goal") {
+		t.Errorf("nothing to pause: %d %s", code, message)
+	}
+	c.Call("thread/goal/set", map[string]any{"threadId": thread, "objective": "run it", "tokenBudget": 1000000}, &got)
+	if g := got.Goal; g == nil || g.ThreadID != thread || g.Objective != "run it" || g.Status != "active" || g.TokenBudget == nil || *g.TokenBudget != 1000000 {
+		t.Fatalf("set to %+v", g)
+	}
+	c.Notified("thread/goal/updated")
+	c.Until(func(m rig.Message) bool {
+		return m.Method == "item/started" && strings.Contains(string(m.Params), "sleep 600")
+	})
+	c.Kill()
+
+	c = r.AppServer()
+	greet(t, c)
+	c.Call("thread/resume", map[string]any{"threadId": thread}, nil)
+	c.Notified("thread/goal/updated")
+	if c.Call("thread/goal/get", map[string]any{"threadId": thread}, &got); got.Goal == nil || got.Goal.Status != "active" {
+		t.Fatalf("after the kill, the goal is %+v", got.Goal)
+	}
+	if n := len(r.Requests()); n != 1 {
+		t.Errorf("%d requests before anything was said, want 1", n)
+	}
+	submit(t, c, thread, "go on")
+	for {
+		var updated struct{ Goal goal }
+		if err := json.Unmarshal(c.Notified("thread/goal/updated").Params, &updated); err != nil {
+			t.Fatal(err)
+		}
+		if updated.Goal.Status == "complete" {
+			break
+		}
+	}
+	c.Notified("turn/completed")
+	if got := textsWith(r.Last(), `<codex_internal_context source="goal">`); len(got) != 2 {
+		t.Errorf("%d turns begun by the goal, want 2: %q", len(got), got)
+	}
+	var cleared struct{ Cleared bool }
+	for _, want := range []bool{true, false} {
+		if c.Call("thread/goal/clear", map[string]any{"threadId": thread}, &cleared); cleared.Cleared != want {
+			t.Errorf("cleared: %v, want %v", cleared.Cleared, want)
+		}
+		if want {
+			c.Notified("thread/goal/cleared")
+		}
+	}
+}

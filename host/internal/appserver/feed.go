@@ -28,6 +28,7 @@ type feed struct {
 	cfg    *config.Config // of the thread's folder when it was loaded
 	past   hub.History
 	tools  *dynamictool.Serving[*subscription]
+	goal   *hub.Goal // as clients know it; used by run only
 
 	mu        sync.Mutex
 	fold      transcript.Fold
@@ -86,6 +87,10 @@ func (s *Server) beginFeed(ctx context.Context, t *hub.Thread, after uint64) (*f
 	if err != nil {
 		return nil, err
 	}
+	goal, err := t.Goal(ctx)
+	if err != nil && hub.ErrorOf(err).Code != hub.Invalid { // it can't have one
+		return nil, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if f := s.mu.feeds[t.ID()]; f != nil { // another request was faster
@@ -104,7 +109,7 @@ func (s *Server) beginFeed(ctx context.Context, t *hub.Thread, after uint64) (*f
 		return nil, err
 	}
 	life, end := context.WithCancel(s.life)
-	f := &feed{server: s, thread: t, leave: leave, end: end, done: make(chan struct{}), cfg: now.cfg, settings: now.settings, seq: after,
+	f := &feed{server: s, thread: t, leave: leave, end: end, done: make(chan struct{}), cfg: now.cfg, settings: now.settings, goal: goal, seq: after,
 		past: past, upto: info.Seq, caught: make(chan struct{}), tools: dynamictool.NewServing[*subscription](t.ServeTools)}
 	if f.seq >= f.upto {
 		close(f.caught)
@@ -130,6 +135,9 @@ func (f *feed) run(ctx context.Context, events *hub.Events) {
 			return
 		}
 		f.apply(e, f.unread(ctx, e))
+		if out := f.goalAfter(ctx, e); out != nil {
+			f.push(out)
+		}
 	}
 }
 
@@ -223,6 +231,16 @@ func (f *feed) apply(e event.Event, unread *hub.ReadState) {
 	}
 	for _, s := range f.subs {
 		s.push(out...)
+	}
+}
+
+// push passes a notification on that is not about an event.
+func (f *feed) push(out *outgoing) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out.seq = f.seq
+	for _, s := range f.subs {
+		s.push(out)
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/hub"
 	"github.com/gantry-agent/gantry/host/internal/picture"
 	"github.com/gantry-agent/gantry/host/internal/protocol"
 	"github.com/gantry-agent/gantry/host/internal/rpc"
@@ -225,4 +227,108 @@ func dataImage(url, detail string, left *int) (llm.Part, error) {
 	}
 	part, _, err := imagePart(raw, "", protocol.ImageDetail(detail), left)
 	return part, err
+}
+
+// goals has the methods about the goals of threads.
+type goals struct{ *Server }
+
+// goalOf converts a goal for clients.
+func goalOf(id event.ThreadID, g hub.Goal) protocol.ThreadGoal {
+	out := protocol.ThreadGoal{
+		ThreadID: string(id), Objective: g.Objective, Status: protocol.ThreadGoalStatus(g.Status), TokensUsed: g.Tokens, TimeUsedSeconds: g.Seconds,
+		CreatedAt: g.Created, UpdatedAt: g.Updated,
+	}
+	if g.Budget > 0 {
+		out.TokenBudget = &g.Budget
+	}
+	return out
+}
+
+// change changes the goal of a thread. The notification follows the response.
+func (s goals) change(ctx context.Context, c *call, thread string, change hub.GoalChange) (event.ThreadID, *hub.Goal, error) {
+	id, err := threadID(thread)
+	if err != nil {
+		return "", nil, err
+	}
+	c.afterwards(c.hold(id))
+	g, err := s.cfg.Hub.ChangeGoal(ctx, id, change)
+	return id, g, err
+}
+
+func (s goals) set(ctx context.Context, c *call, p protocol.ThreadGoalSetParams) (out protocol.ThreadGoalSetResponse, err error) {
+	change := hub.GoalChange{Objective: p.Objective, Budget: p.TokenBudget}
+	if p.Status != nil {
+		change.SetStatus(string(*p.Status))
+	}
+	id, g, err := s.change(ctx, c, p.ThreadID, change)
+	if err != nil {
+		return out, err
+	}
+	out.Goal = goalOf(id, *g)
+	return out, nil
+}
+
+func (s goals) get(ctx context.Context, _ *call, p protocol.ThreadGoalGetParams) (out protocol.ThreadGoalGetResponse, err error) {
+	id, err := threadID(p.ThreadID)
+	if err != nil {
+		return out, err
+	}
+	g, err := s.cfg.Hub.Goal(ctx, id)
+	if err == nil && g != nil {
+		is := goalOf(id, *g)
+		out.Goal = &is
+	}
+	return out, err
+}
+
+func (s goals) clear(ctx context.Context, c *call, p protocol.ThreadGoalClearParams) (out protocol.ThreadGoalClearResponse, err error) {
+	_, _, err = s.change(ctx, c, p.ThreadID, hub.GoalChange{Clear: true})
+	if err != nil && hub.ErrorOf(err).Code == hub.NotFound {
+		return out, nil
+	}
+	out.Cleared = err == nil
+	return out, err
+}
+
+// resumed sends the goal of a thread that was resumed; one without a goal has none to tell of.
+func (s goals) resumed(ctx context.Context, c *call, t *hub.Thread) (send func()) {
+	g, err := t.Goal(ctx)
+	if err != nil || g == nil {
+		return func() {}
+	}
+	told := protocol.ThreadGoalUpdatedNotification{ThreadID: string(t.ID()), Goal: goalOf(t.ID(), *g)}
+	return func() { c.send(protocol.NotifyThreadGoalUpdated.Name, told) }
+}
+
+// goalAfter returns the notification about the goal after an event that may have changed it; nil: it has not.
+func (f *feed) goalAfter(ctx context.Context, e event.Event) *outgoing {
+	switch b := e.Body.(type) {
+	case event.FeatureChanged:
+		if b.Feature != event.GoalFeature {
+			return nil
+		}
+	case event.TurnEnded:
+		if f.goal == nil {
+			return nil
+		}
+	default:
+		return nil
+	}
+	g, err := f.thread.Goal(ctx)
+	if err != nil {
+		return nil // the thread has ended
+	}
+	was := f.goal
+	f.goal = g
+	switch {
+	case g == nil && was == nil, g != nil && was != nil && *g == *was:
+		return nil
+	case g == nil:
+		return &outgoing{method: protocol.NotifyThreadGoalCleared.Name, unnumbered: true, params: protocol.ThreadGoalClearedNotification{ThreadID: string(f.thread.ID())}}
+	}
+	told := protocol.ThreadGoalUpdatedNotification{ThreadID: string(f.thread.ID()), Goal: goalOf(f.thread.ID(), *g)}
+	if e.Turn != "" {
+		told.TurnID = (*string)(&e.Turn)
+	}
+	return &outgoing{method: protocol.NotifyThreadGoalUpdated.Name, unnumbered: true, params: told}
 }

@@ -106,6 +106,11 @@ func (s *Server) methods() map[string]handler {
 
 	on(m, protocol.MethodFeedbackSave, b.feedbackSave)
 
+	g := goals{s}
+	on(m, protocol.MethodThreadGoalSet, g.set)
+	on(m, protocol.MethodThreadGoalGet, g.get)
+	on(m, protocol.MethodThreadGoalClear, g.clear)
+
 	q := queues{s}
 	on(m, protocol.MethodThreadQueueAdd, q.add)
 	on(m, protocol.MethodThreadQueueList, q.list)

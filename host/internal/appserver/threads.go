@@ -286,10 +286,12 @@ func (s threads) threadResume(ctx context.Context, c *call, p protocol.ThreadRes
 	if err != nil {
 		return out, err
 	}
+	sendGoal := goals(s).resumed(ctx, c, t)
 	c.afterwards(func() {
 		if usage != nil {
 			c.send(protocol.NotifyThreadTokenUsageUpdated.Name, *usage)
 		}
+		sendGoal()
 		if after > seq { // otherwise catching up ends with the questions
 			for _, q := range questions {
 				_ = c.ask(c.life, q) // the client may be gone

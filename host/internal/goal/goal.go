@@ -116,6 +116,9 @@ type Change struct {
 	New bool `json:"new,omitempty"`
 }
 
+// SetStatus sets the status, which is checked when the change is made.
+func (c *Change) SetStatus(to string) { c.Status = (*Status)(&to) }
+
 // ErrNone says that a thread has no goal to change.
 var ErrNone = errors.New("the thread has no goal")
 

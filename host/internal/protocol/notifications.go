@@ -15,6 +15,8 @@ var (
 	NotifyThreadTokenUsageUpdated = notification[ThreadTokenUsageUpdatedNotification]("thread/tokenUsage/updated", ToSubscribers)
 	NotifyThreadSettingsUpdated   = notification[ThreadSettingsUpdatedNotification]("thread/settings/updated", ToSubscribers, experimental)
 	NotifyThreadQueueChanged      = notification[ThreadQueueChangedNotification]("thread/queue/changed", ToSubscribers, experimental)
+	NotifyThreadGoalUpdated       = notification[ThreadGoalUpdatedNotification]("thread/goal/updated", ToSubscribers)
+	NotifyThreadGoalCleared       = notification[ThreadGoalClearedNotification]("thread/goal/cleared", ToSubscribers)
 	NotifyThreadReadStateChanged  = notification[ThreadReadStateChangedNotification]("thread/readState/changed", ToSubscribers, experimental)
 
 	NotifyTurnStarted     = notification[TurnStartedNotification]("turn/started", ToSubscribers)
@@ -70,6 +72,7 @@ func Notifications() []*NotificationSpec {
 		NotifyThreadUnarchived.NotificationSpec, NotifyThreadDeleted.NotificationSpec, NotifyThreadClosed.NotificationSpec,
 		NotifyThreadReverted.NotificationSpec, NotifyThreadNameUpdated.NotificationSpec, NotifyThreadTokenUsageUpdated.NotificationSpec,
 		NotifyThreadSettingsUpdated.NotificationSpec, NotifyThreadQueueChanged.NotificationSpec,
+		NotifyThreadGoalUpdated.NotificationSpec, NotifyThreadGoalCleared.NotificationSpec,
 		NotifyThreadReadStateChanged.NotificationSpec, NotifyTurnStarted.NotificationSpec, NotifyTurnCompleted.NotificationSpec,
 		NotifyTurnDiffUpdated.NotificationSpec, NotifyTurnPlanUpdated.NotificationSpec, NotifyItemStarted.NotificationSpec,
 		NotifyItemCompleted.NotificationSpec, NotifyAgentMessageDelta.NotificationSpec, NotifyPlanDelta.NotificationSpec,
@@ -146,6 +149,18 @@ type ThreadSettingsUpdatedNotification struct {
 
 // ThreadQueueChangedNotification announces a changed queue.
 type ThreadQueueChangedNotification struct {
+	ThreadID string `json:"threadId"`
+}
+
+// ThreadGoalUpdatedNotification announces a changed goal. It also follows a response to thread/resume.
+type ThreadGoalUpdatedNotification struct {
+	ThreadID string     `json:"threadId"`
+	TurnID   *string    `json:"turnId"` // null: outside a turn
+	Goal     ThreadGoal `json:"goal"`
+}
+
+// ThreadGoalClearedNotification announces that a thread has no goal any more.
+type ThreadGoalClearedNotification struct {
 	ThreadID string `json:"threadId"`
 }
 

@@ -185,6 +185,9 @@ var (
 	MethodThreadQueueDelete       = method[ThreadQueueDeleteParams, ThreadQueueDeleteResponse]("thread/queue/delete", byThread(), experimental)
 	MethodThreadQueueReorder      = method[ThreadQueueReorderParams, ThreadQueueReorderResponse]("thread/queue/reorder", byThread(), experimental)
 	MethodThreadQueueStart        = method[ThreadQueueStartParams, ThreadQueueStartResponse]("thread/queue/start", byThread(), experimental)
+	MethodThreadGoalSet           = method[ThreadGoalSetParams, ThreadGoalSetResponse]("thread/goal/set", byThread())
+	MethodThreadGoalGet           = method[ThreadGoalGetParams, ThreadGoalGetResponse]("thread/goal/get", byThread(), reads)
+	MethodThreadGoalClear         = method[ThreadGoalClearParams, ThreadGoalClearResponse]("thread/goal/clear", byThread())
 	MethodThreadSearch            = method[ThreadSearchParams, ThreadSearchResponse]("thread/search", Key{}, experimental, reads)
 	MethodThreadSearchOccurrences = method[ThreadSearchOccurrencesParams, ThreadSearchOccurrencesResponse]("thread/searchOccurrences", Key{}, experimental, reads)
 	MethodThreadReadStateUpdate   = method[ThreadReadStateUpdateParams, ThreadReadStateUpdateResponse]("thread/readState/update", byThread(), experimental)
@@ -268,7 +271,8 @@ func Methods() []*MethodSpec {
 		MethodThreadInjectItems.MethodSpec, MethodThreadShellCommand.MethodSpec, MethodThreadTerminalsList.MethodSpec,
 		MethodThreadTerminalsEnd.MethodSpec, MethodThreadTerminalsClean.MethodSpec, MethodThreadQueueAdd.MethodSpec,
 		MethodThreadQueueList.MethodSpec, MethodThreadQueueUpdate.MethodSpec, MethodThreadQueueDelete.MethodSpec,
-		MethodThreadQueueReorder.MethodSpec, MethodThreadQueueStart.MethodSpec, MethodThreadSearch.MethodSpec,
+		MethodThreadQueueReorder.MethodSpec, MethodThreadQueueStart.MethodSpec, MethodThreadGoalSet.MethodSpec,
+		MethodThreadGoalGet.MethodSpec, MethodThreadGoalClear.MethodSpec, MethodThreadSearch.MethodSpec,
 		MethodThreadSearchOccurrences.MethodSpec, MethodThreadReadStateUpdate.MethodSpec,
 		MethodTurnStart.MethodSpec, MethodTurnSteer.MethodSpec, MethodTurnInterrupt.MethodSpec, MethodTurnSettingsUpdate.MethodSpec,
 		MethodReviewStart.MethodSpec,

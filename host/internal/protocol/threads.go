@@ -779,3 +779,65 @@ type ThreadQueueStartParams struct {
 type ThreadQueueStartResponse struct {
 	Turn Turn `json:"turn"`
 }
+
+// ThreadGoal is what a thread is to reach.
+type ThreadGoal struct {
+	ThreadID        string           `json:"threadId"`
+	Objective       string           `json:"objective"`
+	Status          ThreadGoalStatus `json:"status"`
+	TokenBudget     *int64           `json:"tokenBudget"`
+	TokensUsed      int64            `json:"tokensUsed"`
+	TimeUsedSeconds int64            `json:"timeUsedSeconds"`
+	CreatedAt       int64            `json:"createdAt"`
+	UpdatedAt       int64            `json:"updatedAt"`
+}
+
+// ThreadGoalStatus is the status of a goal.
+type ThreadGoalStatus string
+
+// Statuses of goals.
+const (
+	GoalActive        ThreadGoalStatus = "active"
+	GoalPaused        ThreadGoalStatus = "paused"
+	GoalBlocked       ThreadGoalStatus = "blocked"
+	GoalUsageLimited  ThreadGoalStatus = "usageLimited"
+	GoalBudgetLimited ThreadGoalStatus = "budgetLimited"
+	GoalComplete      ThreadGoalStatus = "complete"
+)
+
+func (ThreadGoalStatus) values() []string {
+	return names(GoalActive, GoalPaused, GoalBlocked, GoalUsageLimited, GoalBudgetLimited, GoalComplete)
+}
+
+// ThreadGoalSetParams are the parameters of thread/goal/set.
+type ThreadGoalSetParams struct {
+	ThreadID    string            `json:"threadId"`
+	Objective   *string           `json:"objective,omitempty"`
+	Status      *ThreadGoalStatus `json:"status,omitempty"`
+	TokenBudget *int64            `json:"tokenBudget,omitempty"`
+}
+
+// ThreadGoalSetResponse is the result of thread/goal/set.
+type ThreadGoalSetResponse struct {
+	Goal ThreadGoal `json:"goal"`
+}
+
+// ThreadGoalGetParams are the parameters of thread/goal/get.
+type ThreadGoalGetParams struct {
+	ThreadID string `json:"threadId"`
+}
+
+// ThreadGoalGetResponse is the result of thread/goal/get.
+type ThreadGoalGetResponse struct {
+	Goal *ThreadGoal `json:"goal"` // null: there is none
+}
+
+// ThreadGoalClearParams are the parameters of thread/goal/clear.
+type ThreadGoalClearParams struct {
+	ThreadID string `json:"threadId"`
+}
+
+// ThreadGoalClearResponse is the result of thread/goal/clear.
+type ThreadGoalClearResponse struct {
+	Cleared bool `json:"cleared"` // false: there was none
+}

@@ -137,6 +137,17 @@ func (r *relay) startQueued(ctx context.Context, id event.ItemID) (Accepted, err
 	return Accepted{Turn: a.Turn}, r.asked(err)
 }
 
+// GoalStatus is the status of a goal.
+type GoalStatus = goal.Status
+
+// GoalView returns a goal of a thread as clients see it; nil: there is none.
+func GoalView(id event.ThreadID, g *Goal) any {
+	if v := goal.ViewOf(id, g); v != nil {
+		return v
+	}
+	return nil
+}
+
 // Statuses of goals that front ends set.
 const (
 	GoalActive = goal.Active
@@ -184,12 +195,15 @@ func (l *local) changeGoal(ctx context.Context, c GoalChange) (*Goal, error) {
 	return k.Change(ctx, "", c)
 }
 
-func (r *relay) goal(ctx context.Context) (*Goal, error) {
-	g, err := r.client.Goal(ctx)
-	return g, r.asked(err)
+// relayedGoal reaches the goal of a thread of another process.
+type relayedGoal struct{ of *relay }
+
+func (r relayedGoal) goal(ctx context.Context) (*Goal, error) {
+	g, err := r.of.client.Goal(ctx)
+	return g, r.of.asked(err)
 }
 
-func (r *relay) changeGoal(ctx context.Context, c GoalChange) (*Goal, error) {
-	g, err := r.client.ChangeGoal(ctx, c)
-	return g, r.asked(err)
+func (r relayedGoal) changeGoal(ctx context.Context, c GoalChange) (*Goal, error) {
+	g, err := r.of.client.ChangeGoal(ctx, c)
+	return g, r.of.asked(err)
 }

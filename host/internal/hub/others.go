@@ -120,6 +120,7 @@ func (o *others) connect(ctx context.Context, id event.ThreadID) (*relay, error)
 		return nil, fmt.Errorf("thread %s: %w", id, errOwn)
 	}
 	r = &relay{hub: h, id: id, over: make(chan struct{})}
+	r.relayedGoal = relayedGoal{r}
 	if r.process, r.leave, err = o.process(ctx, id); err != nil {
 		return nil, r.asked(err)
 	}

@@ -16,6 +16,7 @@ import (
 
 // relay is a thread that another process runs.
 type relay struct {
+	relayedGoal
 	hub     *Hub
 	id      event.ThreadID
 	process *process

@@ -7,12 +7,14 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/cli/console"
 	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/event"
-	"github.com/gantry-agent/gantry/host/internal/goal"
 	"github.com/gantry-agent/gantry/host/internal/hub"
 	"github.com/spf13/cobra"
 )
 
-func (a *app) goalCommand() *cobra.Command {
+// goals has the commands on the goals of threads.
+type goals struct{ *app }
+
+func (a goals) goalCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "goal", Short: "Set, show, pause, resume and clear the goal of a thread",
 		Long: "A thread with an active goal begins a new turn by itself whenever one has completed, until its model reports the goal as complete or\n" +
@@ -27,7 +29,7 @@ func (a *app) goalCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) goalSet() *cobra.Command {
+func (a goals) goalSet() *cobra.Command {
 	var tokens int64
 	cmd := &cobra.Command{
 		Use: "set THREAD OBJECTIVE", Short: "Set or change the goal of a thread", Args: console.Takes(2, 2, "THREAD", "OBJECTIVE"),
@@ -44,7 +46,7 @@ func (a *app) goalSet() *cobra.Command {
 	return cmd
 }
 
-func (a *app) goalStatus(word, short, long string, to goal.Status) *cobra.Command {
+func (a goals) goalStatus(word, short, long string, to hub.GoalStatus) *cobra.Command {
 	return &cobra.Command{
 		Use: word + " THREAD", Short: short, Long: long, Args: console.Takes(1, 1, "THREAD"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -53,7 +55,7 @@ func (a *app) goalStatus(word, short, long string, to goal.Status) *cobra.Comman
 	}
 }
 
-func (a *app) goalClear() *cobra.Command {
+func (a goals) goalClear() *cobra.Command {
 	return &cobra.Command{
 		Use: "clear THREAD", Short: "Remove the goal of a thread", Args: console.Takes(1, 1, "THREAD"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -63,7 +65,7 @@ func (a *app) goalClear() *cobra.Command {
 }
 
 // changeGoal changes a goal and shows it.
-func (a *app) changeGoal(cmd *cobra.Command, which string, c hub.GoalChange) error {
+func (a goals) changeGoal(cmd *cobra.Command, which string, c hub.GoalChange) error {
 	return a.onThread(cmd, which, func(ctx context.Context, h *hub.Hub, id event.ThreadID) error {
 		g, err := h.ChangeGoal(ctx, id, c)
 		if err != nil {
@@ -74,7 +76,7 @@ func (a *app) changeGoal(cmd *cobra.Command, which string, c hub.GoalChange) err
 	})
 }
 
-func (a *app) goalShow() *cobra.Command {
+func (a goals) goalShow() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "show THREAD", Short: "Show the goal of a thread", Args: console.Takes(1, 1, "THREAD"),
@@ -89,7 +91,7 @@ func (a *app) goalShow() *cobra.Command {
 					return err
 				}
 				if asJSON {
-					return a.PrintJSON(goal.ViewOf(id, g))
+					return a.PrintJSON(hub.GoalView(id, g))
 				}
 				a.showGoal(g)
 				return nil
@@ -100,7 +102,7 @@ func (a *app) goalShow() *cobra.Command {
 	return cmd
 }
 
-func (a *app) showGoal(g *hub.Goal) {
+func (a goals) showGoal(g *hub.Goal) {
 	if g == nil {
 		fmt.Fprintln(a.Stderr, "the thread has no goal")
 		return

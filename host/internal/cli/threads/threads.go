@@ -30,7 +30,7 @@ type app struct{ *console.Env }
 // Commands returns the commands of this package.
 func Commands(env *console.Env) []*cobra.Command {
 	a := &app{env}
-	return []*cobra.Command{a.threadsCommand(), a.diffCommand(), a.undoCommand(), a.agentsCommand(), a.goalCommand()}
+	return []*cobra.Command{a.threadsCommand(), a.diffCommand(), a.undoCommand(), a.agentsCommand(), goals{a}.goalCommand()}
 }
 
 func (a *app) threadsCommand() *cobra.Command {

@@ -247,7 +247,15 @@ const threadInfoColumns = "id, seq, run_id, created_at, updated_at, archived_at,
 // ambiguousShown is the number of threads that an [*AmbiguousError] names.
 const ambiguousShown = 5
 
-// Thread finds a thread by its ID, by a unique prefix of its ID, or by its name. If the query matches several threads, the error is
+// shortestTail is the number of characters from which the end of an ID names a thread.
+const shortestTail = 4
+
+// isTail reports whether a text can be the end of an ID: the random part of a UUID, unlike its beginning, which is its time.
+func isTail(text string) bool {
+	return len(text) >= shortestTail && strings.Trim(text, "0123456789abcdef-") == ""
+}
+
+// Thread finds a thread by its ID, by a unique prefix of its ID, by its name, or by the unique end of its ID. If the query matches several threads, the error is
 // an [*AmbiguousError]; if it matches none, a [*NotFoundError].
 func (s *Store) Thread(ctx context.Context, query string) (ThreadInfo, error) {
 	g, err := s.db.Read(ctx)
@@ -265,6 +273,9 @@ func (s *Store) Thread(ctx context.Context, query string) (ThreadInfo, error) {
 		found, err = threadInfos(g.Where(`id IN (SELECT id FROM threads WHERE id >= ? AND id < ?
 			UNION SELECT id FROM threads WHERE name <> '' AND name = ?)`, lower, lower+"~", query).
 			Order("updated_at DESC, id DESC").Limit(ambiguousShown+1), 1)
+	}
+	if err == nil && len(found) == 0 && isTail(lower) {
+		found, err = threadInfos(g.Where("id LIKE ?", "%"+lower).Order("updated_at DESC, id DESC").Limit(ambiguousShown+1), 1)
 	}
 	switch {
 	case err != nil:

@@ -157,6 +157,10 @@ func TestThreadIsFoundByIDPrefixAndName(t *testing.T) {
 		"' OR 1=1 --":     "none",
 		"0190aaaa-1111~":  "none",
 		"0190aaaa-1111-3": "none",
+		"2222":            "0190aaaa-1111-2222", // the end of an ID
+		"BBB-1111":        "0190bbbb-1111",
+		"1111":            "several",
+		"222":             "none", // too short
 	} {
 		info, err := s.Thread(t.Context(), query)
 		got := string(info.ID)

@@ -182,12 +182,17 @@ func NamedThread(ctx context.Context, h *hub.Hub, which string) (event.ThreadID,
 	return "", err
 }
 
-// ThreadIn is like [NamedThread], and resolves "" to the most recent thread of the folder cwd, or of all folders.
+// ThreadIn is like [NamedThread], and resolves "" to the most recent thread of the folder cwd, or of all folders. A number that names no
+// thread is its number in the listing of these threads.
 func ThreadIn(ctx context.Context, h *hub.Hub, which, cwd string, all bool) (event.ThreadID, error) {
 	if which == "" {
 		return newest(ctx, h.List, cwd, all)
 	}
-	return NamedThread(ctx, h, which)
+	id, err := NamedThread(ctx, h, which)
+	if n, isNumber := listed(which); err != nil && isNumber {
+		return nth(ctx, h.List, n, cwd, all)
+	}
+	return id, err
 }
 
 // Unwritable reports whether an error means that the home folder can't be written.

@@ -3,6 +3,8 @@ package console
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"strconv"
 
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/branch"
@@ -31,6 +33,34 @@ func newest(ctx context.Context, list func(context.Context, store.Filter) ([]sto
 	}
 	return infos[0].ID, nil
 }
+
+// maxListed is the largest number of a listing that names a thread: shorter than the shortest part of an ID.
+const maxListed = 999
+
+// listed returns the number of a listing that a text is.
+func listed(text string) (int, bool) {
+	n, err := strconv.Atoi(text)
+	return n, err == nil && n > 0 && n <= maxListed && text[0] != '0' && text[0] != '+'
+}
+
+// nth returns the thread with a number in the listing.
+func nth(ctx context.Context, list func(context.Context, store.Filter) ([]store.ThreadInfo, error), n int, cwd string, all bool) (event.ThreadID, error) {
+	f := store.Filter{Cwd: cwd, Limit: n}
+	if all {
+		f.Cwd = ""
+	}
+	infos, err := list(ctx, f)
+	if err != nil {
+		return "", err
+	}
+	if len(infos) < n {
+		return "", hint.New(fmt.Sprintf("there is no thread %d: the listing has %d", n, len(infos)), "specify one of those that `gantry threads list` shows")
+	}
+	return infos[n-1].ID, nil
+}
+
+// TailOf returns the end of an ID that names a thread in commands. It is random, so that it stays unique.
+func TailOf(id event.ThreadID) string { return string(id[max(len(id)-8, 0):]) }
 
 // TurnHelp explains how to name a turn.
 const TurnHelp = "TURN is a turn's number, its ID or a prefix of it; `gantry threads turns THREAD` lists them."

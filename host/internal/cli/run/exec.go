@@ -161,6 +161,9 @@ func (a *app) exec(ctx context.Context, f execFlags, prompt string, open func(co
 	if err != nil {
 		return a.orEphemeral(err)
 	}
+	if !f.ephemeral && !f.json && !f.events && console.Watched(a.Stderr) {
+		defer func() { fmt.Fprintf(a.Stderr, "Continue with: gantry resume %s\n", console.TailOf(t.ID())) }()
+	}
 	asks, err := a.attend(ctx, t, f)
 	if err != nil {
 		return err

@@ -20,8 +20,8 @@ func (a *app) resumeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resume [flags] [THREAD] [TASK | -]",
 		Short: "Continue a stored thread",
-		Long: "resume rebuilds a thread from its log and gives it the task. THREAD is an ID, a prefix of one, or a name; --last selects\n" +
-			"this folder's newest thread. The model is told that calls that were running when the host stopped have an unknown\n" +
+		Long: "resume rebuilds a thread from its log and gives it the task. THREAD is an ID, its beginning or end, a name, or a\n" +
+			"number of `gantry threads list`; --last (-1) selects this folder's newest thread. The model is told that calls that were running when the host stopped have an unknown\n" +
 			"outcome; they are not run again. --model and --cd switch the thread to another model or folder permanently. With\n" +
 			"--ephemeral, nothing that happens from now on is stored. On a terminal, the end of the thread is shown first.",
 		Args: console.Takes(0, 2, "THREAD", console.TaskArgument),
@@ -56,7 +56,7 @@ func (a *app) resumeCommand() *cobra.Command {
 		},
 	}
 	f.register(cmd)
-	cmd.Flags().BoolVar(&last, "last", false, "select this folder's newest thread")
+	cmd.Flags().BoolVarP(&last, "last", "1", false, "select this folder's newest thread")
 	cmd.Flags().BoolVar(&all, "all", false, "with --last: consider threads of all folders")
 	return cmd
 }

@@ -12,6 +12,7 @@ import (
 	"iter"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -107,9 +108,10 @@ func (a *app) threadsList() *cobra.Command {
 					return nil
 				}
 				w := tabwriter.NewWriter(a.Stdout, 0, 4, 2, ' ', 0)
-				fmt.Fprintln(w, "THREAD\tUPDATED\tTURNS\tMODEL\tSTATUS\tTASK")
-				for _, t := range infos {
-					fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\n", t.ID, t.Updated.Local().Format(time.DateTime), t.Turns, t.Model, t.Status, console.ThreadTitle(t))
+				fmt.Fprintln(w, "#\tTHREAD\tUPDATED\tTURNS\tMODEL\tSTATUS\tTASK")
+				for i, t := range infos {
+					fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", flags.number(i, name), t.ID, t.Updated.Local().Format(time.DateTime), t.Turns,
+						modelOf(t), t.Status, console.ThreadTitle(t))
 				}
 				return w.Flush()
 			})
@@ -119,6 +121,22 @@ func (a *app) threadsList() *cobra.Command {
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().StringVar(&name, "name", "", "list threads whose name or first task contains `TEXT`")
 	return cmd
+}
+
+// number returns the number that names a thread of the listing in commands, if the listing is that of the folder.
+func (f threadFilter) number(i int, name string) string {
+	if f.all || f.cwd != "" || f.archived || f.workers || name != "" {
+		return "-"
+	}
+	return strconv.Itoa(i + 1)
+}
+
+// modelOf names the model of a thread as --model takes it, not by the label of its block, which may select another one by now.
+func modelOf(t hub.Info) string {
+	if t.Provider == "" || t.ModelName == "" {
+		return t.Model
+	}
+	return t.Provider + "/" + t.ModelName
 }
 
 // none says that no threads match, and which flag may show some.

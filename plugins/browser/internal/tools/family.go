@@ -217,8 +217,8 @@ func (t *thread) resume(th *tool.Thread, r *running) {
 	defer t.mu.Unlock()
 	switch {
 	case r.session != nil:
-	case r.opened == r.call:
-		r.session = th.ResumeSession(r.id, r.opened, "Browser", 0)
+	case r.id == r.hosted.id:
+		r.session = th.ResumeSession(r.id, r.call, "Browser", 0)
 	default: // the host keeps those of the call that has started the browser
 		r.session = th.OpenSession(r.id, r.opened, "Browser")
 	}
@@ -272,7 +272,8 @@ func (t *thread) session(r *running) *tool.Session {
 // stop ends the browser for all threads. why is for the model of t; empty: it knows.
 func (h *hosted) stop(ctx context.Context, t *thread, why string) error {
 	var errs []error
-	for x, r := range h.members() {
+	members := h.members()
+	for x, r := range members {
 		said := why
 		if x != t {
 			said = cmp.Or(why, "the agent "+mainName+" has ended it")
@@ -285,6 +286,7 @@ func (h *hosted) stop(ctx context.Context, t *thread, why string) error {
 	errs = append(errs, h.cmd.Kill())
 	select {
 	case <-h.cmd.Done():
+		h.over(members)
 		return errors.Join(append(errs, profile.Remove(ctx, h.profile), h.erase(ctx))...)
 	case <-ctx.Done():
 		return errors.Join(append(errs, context.Cause(ctx))...)
@@ -333,15 +335,11 @@ func (h *hosted) end() {
 	case <-h.env.Context().Done():
 		return
 	}
-	for t, r := range h.members() {
-		s := t.session(r)
-		if e, ok := h.cmd.Exit(); ok && s != nil {
-			s.Exited(e.Code)
-		} else if s != nil {
-			s.Lost()
-		}
+	members := h.members()
+	for t, r := range members {
 		t.forget(r, h.why())
 	}
+	h.over(members)
 	h.unlist()
 	h.all.Close()
 	_ = h.cmd.Release()                                                // otherwise the next process of the plugin finds that it has ended
@@ -349,6 +347,18 @@ func (h *hosted) end() {
 	defer cancel()
 	if err := errors.Join(profile.Remove(ctx, h.profile), h.erase(ctx)); err != nil {
 		h.env.Logger.Warn("what a browser that has ended has left can't be removed", "err", err)
+	}
+}
+
+// over tells that the sessions of threads have ended with the browser.
+func (h *hosted) over(members map[*thread]*running) {
+	for t, r := range members {
+		s := t.session(r)
+		if e, ok := h.cmd.Exit(); ok && s != nil {
+			s.Exited(e.Code)
+		} else if s != nil {
+			s.Lost()
+		}
 	}
 }
 
@@ -488,7 +498,7 @@ func (p *browserPlugin) again(ctx context.Context, h *hosted, m member) error {
 	if err != nil {
 		return err
 	}
-	if r.id, r.opened = m.Session, m.Call; m.Call != h.call {
+	if r.id, r.opened = m.Session, m.Call; m.Session != h.id {
 		r.id = browserID() // the host has forgotten the session
 	}
 	if err = b.Configure(ctx, m.Settings, m.Sessions); err == nil {

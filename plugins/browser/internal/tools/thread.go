@@ -120,9 +120,11 @@ func (t *thread) bury(ctx context.Context, r *running) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	for x, member := range r.members() {
+	members := r.members()
+	for x, member := range members {
 		x.forget(member, r.why())
 	}
+	r.over(members)
 	r.unlist()
 	return nil
 }

@@ -144,8 +144,8 @@ func readMarkdown(r *Role, text string) error {
 	r.Bounds = event.Bounds{Samplings: turns}
 	if tools != nil {
 		// A tool of which only some calls are allowed is left out, because the others can't be told apart.
-		names, parts := toolNames(slices.DeleteFunc(slices.Clone(tools), func(n string) bool { return strings.Contains(n, "(") }))
-		if _, parts = toolNames(tools); len(parts) > 0 {
+		names, _ := toolNames(slices.DeleteFunc(slices.Clone(tools), func(n string) bool { return strings.Contains(n, "(") }))
+		if _, parts := toolNames(tools); len(parts) > 0 {
 			r.Notes = append(r.Notes, "left out, because a tool is allowed as a whole or not at all: "+strings.Join(parts, ", "))
 		}
 		if !slices.Contains(names, "*") {

@@ -10,6 +10,7 @@ require (
 	github.com/chromedp/cdproto v0.159.3
 	github.com/gantry-agent/gantry/sdk v0.0.0
 	github.com/google/jsonschema-go v0.4.3
+	github.com/gorilla/websocket v1.5.3
 	github.com/ledongthuc/pdf v0.0.0-20260907135840-6c8c28e0e8a0
 	github.com/pquerna/otp v1.5.0
 	go.uber.org/goleak v1.3.0

@@ -1,6 +1,6 @@
 // Command gantry-tool-browser is the browser plugin: it opens pages, reads them and acts on them.
 //
-// It owns: the choice between the modes of the binary: plugin, browser, helper and script. It must not know: how any of them works.
+// It owns: the choice between the modes of the binary: plugin, browser, helper, relay and script. It must not know: how any of them works.
 //
 // Start with [main].
 package main
@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/gantry-agent/gantry/plugins/browser/internal/attach"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/browserproc"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/tools"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/userfiles"
@@ -29,6 +30,9 @@ func main() {
 	}
 	if userfiles.Wanted(os.Args) {
 		os.Exit(userfiles.Main(os.Args, os.Stdin, os.Stdout, os.Stderr))
+	}
+	if attach.Wanted(os.Args) {
+		os.Exit(attach.Main(os.Stdin, os.Stdout, os.Stderr))
 	}
 	binary, err := os.Executable()
 	if err != nil {

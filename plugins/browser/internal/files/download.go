@@ -73,6 +73,45 @@ func Watch(ctx context.Context, b *target.Browser, folder string) (*Downloads, e
 	return d, nil
 }
 
+// Refuse cancels the downloads of our tabs in a browser that gantry did not start: it would save them in a folder of its user, whose own are
+// left alone.
+func Refuse(ctx context.Context, b *target.Browser) (*Downloads, error) {
+	d := newDownloads(b.Root(), "", b.PageOf)
+	d.stop = b.Observe(d.refuse)
+	// Without it, downloads are not reported.
+	_, err := protocol.Call(ctx, d.root, browser.SetDownloadBehavior, browser.SetDownloadBehaviorParams{
+		Behavior: browser.SetDownloadBehaviorBehaviorDefault, EventsEnabled: new(true),
+	})
+	if err != nil {
+		d.stop()
+		return nil, err
+	}
+	return d, nil
+}
+
+func (d *Downloads) refuse(e cdp.Event, t *target.Tab) {
+	var p struct {
+		GUID string `json:"guid"`
+		URL  string `json:"url"`
+		Name string `json:"suggestedFilename"`
+	}
+	if t == nil || e.Method != "Page.downloadWillBegin" || e.Decode(&p) != nil {
+		return
+	}
+	d.cancel(p.GUID)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.mu.list) >= maxDownloads {
+		d.mu.dropped++
+		return
+	}
+	d.mu.list = append(d.mu.list, &Download{
+		ID: p.GUID, Name: Name(p.Name), URL: p.URL, Done: true,
+		Failure: "it was cancelled, because gantry did not start this browser (`cdp_url`), which would save the file in a folder of its user",
+	})
+	d.notify()
+}
+
 func newDownloads(root *cdp.Session, folder string, pageOf func(frame string) (page string, mine bool)) *Downloads {
 	d := &Downloads{root: root, folder: folder, pageOf: pageOf}
 	d.mu.changed = make(chan struct{})
@@ -233,6 +272,9 @@ func errNoFile(x Download) error {
 
 // Remove removes the file of a download.
 func (d *Downloads) Remove(x Download) error {
+	if d.folder == "" {
+		return nil
+	}
 	root, err := os.OpenRoot(d.folder)
 	if err != nil {
 		return err

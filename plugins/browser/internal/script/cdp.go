@@ -190,6 +190,9 @@ func (g *globals) send(ctx context.Context, args []json.RawMessage) (any, error)
 	if err != nil {
 		return nil, err
 	}
+	if err := ofUser(conn.Browser, c, s); err != nil {
+		return nil, err
+	}
 	sites := open(conn.Browser)
 	if err := closedSite(c.method, c.params, sites); err != nil {
 		return nil, err

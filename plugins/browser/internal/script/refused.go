@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gantry-agent/gantry/plugins/browser/internal/cdp"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/spec"
+	"github.com/gantry-agent/gantry/plugins/browser/internal/target"
 )
 
 // domains are those whose commands stay within the pages of the session. All others are refused.
@@ -82,6 +84,20 @@ func check(s *spec.Spec, method string, params map[string]json.RawMessage, strea
 		}
 	}
 	return nil
+}
+
+// clearing are commands that remove what all sites have stored.
+var clearing = []string{"Network.clearBrowserCache", "Network.clearBrowserCookies", "Storage.clearCookies"}
+
+// ofUser returns an error for a command that would reach past the tabs that were opened here in a browser that gantry did not start.
+func ofUser(b *target.Browser, c command, s *cdp.Session) error {
+	if !b.Attached() || s.ID() != "" && !slices.Contains(clearing, c.method) {
+		return nil
+	}
+	if t, _ := b.Find(text(c.params["targetId"])); t != nil && (c.method == "Target.closeTarget" || c.method == "Target.getTargetInfo") {
+		return nil
+	}
+	return fmt.Errorf("%s is refused: gantry did not start this browser, and scripts reach only the tabs that were opened here; page.goto_url opens one", c.method)
 }
 
 // text returns the value of a string; empty: it is none.

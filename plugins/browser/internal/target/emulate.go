@@ -72,6 +72,9 @@ func post(s *cdp.Session, settings []Setting) {
 
 // Grant lets pages use something that they would have to ask for, such as "geolocation".
 func (b *Browser) Grant(ctx context.Context, permission string) error {
+	if b.strange { // it would hold for all tabs of the user, too
+		return fmt.Errorf("a browser that gantry did not start is granted no permission (%s)", permission)
+	}
 	_, err := protocol.Call(ctx, b.conn.Root(), browser.SetPermission, browser.SetPermissionParams{
 		Permission: &browser.PermissionDescriptor{Name: permission}, Setting: browser.PermissionSettingGranted,
 		BrowserContextID: protocol.BrowserContextID(b.Context()),

@@ -75,6 +75,8 @@ type Options struct {
 	// Judge decides about the documents that pages load, and about their web sockets. It calls answer once, at any time, with an error if the
 	// request must not be sent. Optional. It must not block.
 	Judge func(r Request, answer func(error))
+	// Attached: the browser is not ours. Only tabs that are opened here, and popups of these, are followed, used and closed. Only for Open.
+	Attached bool
 	// Parts: Judge also decides about what is no document, such as images. Each of these requests waits for it, which costs time.
 	Parts bool
 }
@@ -96,6 +98,7 @@ type Browser struct {
 type shared struct {
 	conn    *cdp.Conn
 	adopted bool
+	strange bool          // the browser is not ours
 	opening chan struct{} // has a token while a part opens a tab in a context that is not its own
 
 	mu struct {
@@ -106,6 +109,7 @@ type shared struct {
 		tabs     []*Tab
 		sessions map[string]*Tab        // session ID → tab of which it is a part
 		others   map[string]target.Info // session ID → what is no document: workers, of tabs or of none
+		claimed  map[target.ID]bool     // tabs that were opened here in a browser that is not ours
 		changed  chan struct{}          // closed and replaced with every change
 	}
 }
@@ -158,9 +162,10 @@ type request struct {
 
 // Open connects to a browser. Close the result.
 func Open(ctx context.Context, r io.ReadCloser, w io.WriteCloser, o Options) (*Browser, error) {
-	s := &shared{adopted: o.Adopted, opening: make(chan struct{}, 1)}
+	s := &shared{adopted: o.Adopted, strange: o.Attached, opening: make(chan struct{}, 1)}
 	b := &Browser{shared: s, o: o}
 	s.mu.parts, s.mu.sessions, s.mu.others, s.mu.changed = []*Browser{b}, map[string]*Tab{}, map[string]target.Info{}, make(chan struct{})
+	s.mu.claimed = map[target.ID]bool{}
 	s.conn = cdp.New(r, w, cdp.Options{Adopted: o.Adopted, OnEvent: s.event})
 	if err := b.open(ctx); err != nil {
 		b.Close()
@@ -248,6 +253,9 @@ func (b *Browser) NewTab(ctx context.Context) (*Tab, error) {
 		return nil, err
 	}
 	var tab *Tab
+	if err := b.claim(ctx, r.TargetID); err != nil {
+		return nil, err
+	}
 	return tab, b.wait(ctx, func() bool { tab = b.tab(string(r.TargetID)); return tab != nil && tab.ready })
 }
 
@@ -548,6 +556,10 @@ func (a *shared) browserEvent(e cdp.Event) bool {
 
 func (a *shared) attached(parent, session string, info target.Info) {
 	s, t := a.conn.Session(session), a.mu.sessions[parent]
+	if parent == "" && a.stranger(info) {
+		a.release(session)
+		return
+	}
 	switch info.Type {
 	case "page":
 		if parent != "" { // not a tab

@@ -113,11 +113,41 @@ func (p *browserPlugin) stateTool() tool.Tool {
 
 // plan is what a call is going to do.
 type plan struct {
-	Starts  []string // command line of the browser, if it has to be started
+	Starts  []string // command line of the browser, if it has to be started, or
+	Joins   string   `json:",omitempty"` // host and port of the one to attach to
 	Origins []string
 	Reads   []string `json:",omitempty"` // absolute paths of files
 	Cwd     string
 	Actions json.RawMessage
+}
+
+// needs reports whether a thread without a browser has to be allowed that there is one. Each is asked for a browser that is not ours, also
+// if another one has connected to it.
+func (p *browserPlugin) needs(t *thread) bool { return p.endpoint != nil || !t.shares() }
+
+// begin adds what it takes that there is a browser.
+func (l *plan) begin(p *browserPlugin) (err error) {
+	if p.endpoint != nil {
+		l.Joins = p.endpoint.String()
+		return nil
+	}
+	l.Starts, err = p.argv("", "")
+	return err
+}
+
+// effects are what the call does, apart from reading files.
+func (l plan) effects(p *browserPlugin) (out []contract.Effect) {
+	if l.Starts != nil {
+		out = append(out, contract.ExecEffect{Argv: l.Starts, Cwd: l.Cwd})
+	}
+	if l.Joins != "" && p.endpoint != nil {
+		host, port := p.endpoint.Host()
+		out = append(out, contract.NetworkEffect{Host: host, Port: port})
+	}
+	for _, o := range l.Origins {
+		out = append(out, contract.BrowserEffect{Origin: o})
+	}
+	return out
 }
 
 func (l plan) digest() string {
@@ -155,8 +185,8 @@ func (p *browserPlugin) planAct(t *thread, cwd string, in actArgs) (plan, []acti
 		return l, nil, err
 	}
 	r := t.running()
-	if r == nil && !t.shares() {
-		if l.Starts, err = p.argv("", ""); err != nil {
+	if r == nil && p.needs(t) {
+		if err := l.begin(p); err != nil {
 			return l, nil, err
 		}
 	}
@@ -196,13 +226,7 @@ func (p *browserPlugin) assessAct(_ context.Context, c *tool.AssessCall, in actA
 	if err != nil {
 		return &contract.Assessment{Early: contract.ErrorText("browser_act failed: " + err.Error())}, nil
 	}
-	a := &contract.Assessment{Digest: l.digest()}
-	if l.Starts != nil {
-		a.Effects = append(a.Effects, contract.ExecEffect{Argv: l.Starts, Cwd: l.Cwd})
-	}
-	for _, o := range l.Origins {
-		a.Effects = append(a.Effects, contract.BrowserEffect{Origin: o})
-	}
+	a := &contract.Assessment{Digest: l.digest(), Effects: l.effects(p)}
 	if len(l.Reads) > 0 {
 		a.Effects = append(a.Effects, contract.ReadEffect{Paths: l.Reads})
 	}

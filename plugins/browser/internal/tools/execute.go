@@ -79,9 +79,8 @@ func (p *browserPlugin) planExecute(t *thread, cwd string, in executeArgs) (plan
 		return l, err
 	}
 	r := t.running()
-	if r == nil && !t.shares() || p.modeOf(in) == session.OneShot {
-		l.Starts, err = p.argv("", "")
-		return l, err
+	if r == nil && p.needs(t) || p.modeOf(in) == session.OneShot {
+		return l, l.begin(p)
 	}
 	if r == nil {
 		return l, nil
@@ -106,13 +105,7 @@ func (p *browserPlugin) assessExecute(_ context.Context, c *tool.AssessCall, in 
 	if err != nil {
 		return &contract.Assessment{Early: tool.Errorf("browser_execute failed: %v", err)}, nil
 	}
-	a := &contract.Assessment{Digest: l.digest(), Summary: "Run a script in the browser", Item: item}
-	if l.Starts != nil {
-		a.Effects = append(a.Effects, contract.ExecEffect{Argv: l.Starts, Cwd: l.Cwd})
-	}
-	for _, o := range l.Origins {
-		a.Effects = append(a.Effects, contract.BrowserEffect{Origin: o})
-	}
+	a := &contract.Assessment{Digest: l.digest(), Effects: l.effects(p), Summary: "Run a script in the browser", Item: item}
 	return a, nil
 }
 
@@ -166,11 +159,15 @@ func (p *browserPlugin) answer(c *tool.Call, command string) *tool.Result {
 		tabs := []map[string]any{}
 		status := map[string]any{"mode": "none", "connection": "not-configured", "next_step": "browser_act, or a script, starts a browser"}
 		if r := p.thread(c.ThreadID()).running(); r != nil {
+			mode := "managed"
+			if r.Browser.Attached() {
+				mode = "attached"
+			}
 			for _, t := range r.Browser.Tabs() {
 				i := t.Info()
 				tabs = append(tabs, map[string]any{"target_id": t.ID, "tab": t.Name(), "url": i.URL, "title": i.Title})
 			}
-			status = map[string]any{"mode": "managed", "connection": "connected", "session_id": r.id}
+			status = map[string]any{"mode": mode, "connection": "connected", "session_id": r.id}
 		}
 		status["tabs"], status["runs"] = tabs, runs
 		out = status

@@ -57,7 +57,7 @@ type hosted struct {
 	sites   *sites          // of that part
 	id      string
 	call    string // that has started it
-	profile string // folder
+	profile string // folder; empty: the browser was not started by gantry
 	cmd     *process.Cmd
 	proxied bool
 	idle    *time.Timer
@@ -183,7 +183,8 @@ func (p *browserPlugin) enter(ctx context.Context, t *thread, h *hosted) (_ *run
 	s, b := h.sites, h.all
 	if !t.first() {
 		s = &sites{policy: p.policy, restricted: t.check}
-		b, err = h.all.Part(ctx, p.config.Contexts != sharedContexts || t.of != nil, target.Options{Judge: s.judge, Parts: h.proxied, Name: t.name()})
+		own := !h.all.Attached() && (p.config.Contexts != sharedContexts || t.of != nil)
+		b, err = h.all.Part(ctx, own, target.Options{Judge: s.judge, Parts: h.proxied, Name: t.name()})
 		if err != nil {
 			return nil, err
 		}
@@ -198,7 +199,12 @@ func (p *browserPlugin) enter(ctx context.Context, t *thread, h *hosted) (_ *run
 // use makes a thread a user of a part of the browser.
 func (p *browserPlugin) use(ctx context.Context, t *thread, h *hosted, b *target.Browser, s *sites) (_ *running, err error) {
 	r := &running{Session: action.Session{Browser: b, Allowed: s.open, Decided: s.decided}, hosted: h, sites: s}
-	if r.downloads, err = files.Watch(ctx, b, h.profile); err != nil {
+	if h.all.Attached() {
+		r.downloads, err = files.Refuse(ctx, b)
+	} else {
+		r.downloads, err = files.Watch(ctx, b, h.profile)
+	}
+	if err != nil {
 		return nil, err
 	}
 	r.keeper = newKeeper(h.env, p.config.Profile, r)
@@ -282,6 +288,7 @@ func (h *hosted) stop(ctx context.Context, t *thread, why string) error {
 		errs = append(errs, r.keeper.save(ctx))
 	}
 	h.unlist()
+	errs = append(errs, h.all.CloseTabs(ctx))
 	h.all.Close()
 	errs = append(errs, h.cmd.Kill())
 	select {
@@ -401,6 +408,9 @@ func memberKey(browser, thread string) string { return memberKeys + browser + "/
 
 // remember stores what the next process of the plugin has to know of the browser's threads, as far as it has changed.
 func (h *hosted) remember(ctx context.Context) {
+	if h.all.Attached() { // the connection ends with this process
+		return
+	}
 	for t, r := range h.members() {
 		m := member{Thread: t.id, Agent: t.agent(), Session: r.id, Call: r.opened, Contexts: r.Browser.Contexts(), Tabs: r.Browser.Strays(), Sessions: r.Browser.Sessions(),
 			Settings: r.Browser.Configuration(), Script: t.of != nil}

@@ -144,6 +144,9 @@ func (p *browserPlugin) recover(ctx context.Context, c *tool.Call, in recoverArg
 		if err := t.stop(ctx, r.id, ""); err != nil {
 			return failed(name, err), nil
 		}
+		if p.endpoint != nil {
+			return tool.Text("The tabs that were opened here are closed. The browser goes on; the next action connects to it again."), nil
+		}
 		return tool.Text("The browser has ended, with the tabs. The next action starts a new one."), nil
 	}
 	defer r.idle.Reset(p.config.Idle)

@@ -50,6 +50,9 @@ func (g *memoryGuard) note(text string) {
 
 // guardMemory works until the browser or ctx ends, or at once if there is no limit.
 func (h *hosted) guardMemory(ctx context.Context, logger hclog.Logger) {
+	if h.all.Attached() { // its memory is not in the tree of the relay
+		return
+	}
 	next := time.NewTimer(0)
 	defer next.Stop()
 	for {

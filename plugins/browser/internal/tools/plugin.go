@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gantry-agent/gantry/plugins/browser/internal/attach"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/policy"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/profile"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/script"
@@ -26,6 +27,7 @@ import (
 type Config struct {
 	Chromium string        `json:"chromium" doc:"Name or path of the browser. Default: chromium-headless-shell, Chromium or Chrome."`
 	Sandbox  bool          `json:"sandbox" default:"true" doc:"Whether Chromium uses its own sandbox within gantry's. Only machines that can't start it need false."`
+	CDPURL   string        `json:"cdp_url" doc:"Address of a browser that somebody else has started, such as \"http://127.0.0.1:9222\", which is used in place of one of gantry's. The network rules must allow it."`
 	Allow    []string      `json:"allow" doc:"The only hosts that may be opened, such as \"example.com\" or \"*.example.com\". Default: all."`
 	Deny     []string      `json:"deny" doc:"Hosts that may not be opened, with their subdomains."`
 	Idle     time.Duration `json:"idle" default:"30m" doc:"How long an unused browser is kept."`
@@ -47,7 +49,9 @@ type browserPlugin struct {
 	config *Config
 	binary string
 	policy policy.Policy // set by configured
-	runs   script.Runs
+	// endpoint is the browser to attach to; nil: browsers are started. Set by configured.
+	endpoint *attach.Endpoint
+	runs     script.Runs
 	// scripts are the browsers of runs that have not ended, by their IDs.
 	scripts sync.Map
 
@@ -118,8 +122,11 @@ func (p *browserPlugin) configured(_ context.Context, env *tool.Env) error {
 	if _, err := policy.New(p.config.Allow, nil); err != nil {
 		return configblock.Invalid(err.Error(), contract.Name("allow"))
 	}
-	var err error
-	if p.policy, err = policy.New(p.config.Allow, p.config.Deny); err != nil {
+	deny, err := p.attaching()
+	if err != nil {
+		return configblock.Invalid(err.Error(), contract.Name("cdp_url"))
+	}
+	if p.policy, err = policy.New(p.config.Allow, deny); err != nil {
 		return configblock.Invalid(err.Error(), contract.Name("deny"))
 	}
 	if err := p.secrets.configure(p.config.Secret); err != nil {
@@ -139,6 +146,23 @@ func (p *browserPlugin) configured(_ context.Context, env *tool.Env) error {
 		}
 	}
 	return nil
+}
+
+// attaching prepares for the browser that the block names, if it names one, and returns the hosts that may not be opened.
+func (p *browserPlugin) attaching() (deny []string, err error) {
+	p.endpoint, deny = nil, p.config.Deny
+	if p.config.CDPURL == "" {
+		return deny, nil
+	}
+	e, err := attach.Parse(p.config.CDPURL)
+	if err != nil {
+		return nil, fmt.Errorf("the address of the browser is invalid: %w", err)
+	}
+	if len(p.config.Profile) > 0 {
+		return nil, errors.New("profiles are not possible with `cdp_url`: what that browser stores is its user's")
+	}
+	p.endpoint = &e
+	return slices.Concat(deny, e.Origins()), nil
 }
 
 // thread returns the state of a thread.

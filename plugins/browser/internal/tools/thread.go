@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/plugins/browser/internal/action"
+	"github.com/gantry-agent/gantry/plugins/browser/internal/attach"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/browserproc"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/chromium"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/files"
@@ -209,7 +210,7 @@ func (p *browserPlugin) command(ctx context.Context, c *tool.Call, folder string
 // profiles is the folder with those of the browsers.
 func profiles(env *tool.Env) string { return filepath.Join(env.DataDir, "profiles") }
 
-// start makes the thread a user of its family's browser, which is started under the grant of a call unless it runs.
+// start makes the thread a user of its family's browser, which is started under the grant of a call, or attached to, unless it has been.
 func (p *browserPlugin) start(ctx context.Context, c *tool.Call, t *thread) (*running, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTime, fmt.Errorf("the browser was not ready within %v", startTime))
 	defer cancel()
@@ -223,7 +224,11 @@ func (p *browserPlugin) start(ctx context.Context, c *tool.Call, t *thread) (*ru
 	h := f.running()
 	if h == nil {
 		var err error
-		if h, err = p.launch(ctx, c, t); err != nil {
+		begin := p.launch
+		if p.endpoint != nil {
+			begin = p.attach
+		}
+		if h, err = begin(ctx, c, t); err != nil {
 			return nil, err
 		}
 	}
@@ -244,6 +249,28 @@ func (p *browserPlugin) start(ctx context.Context, c *tool.Call, t *thread) (*ru
 	t.mu.Unlock()
 	h.remember(ctx)
 	return r, nil
+}
+
+// attach connects to the browser that the block names, through a relay that reaches what the call's processes may.
+func (p *browserPlugin) attach(ctx context.Context, c *tool.Call, t *thread) (*hosted, error) {
+	greeting, err := p.endpoint.Greeting(c.Grant().Proxy)
+	if err != nil {
+		return nil, err
+	}
+	cmd := c.Command(ctx, attach.Argv(p.binary)...)
+	cmd.Narrow, cmd.Session, cmd.OfRoot = true, true, !t.alone
+	n := note{ID: browserID(), Alone: t.alone}
+	printed := &tail{}
+	h, err := p.connect(ctx, c.Env(), t.kin(), p.root(t).check, cmd, printed, n, target.Options{Attached: true}, greeting)
+	if err != nil {
+		if text := printed.String(); text != "" {
+			err = errors.New(text)
+		}
+		return nil, fmt.Errorf("%w\nNext: start a browser that listens at %s (`--remote-debugging-port`), and name it in the network rules of the plugin's block", err, p.endpoint)
+	}
+	h.call = c.ID()
+	h.watch(p.config.Idle)
+	return h, nil
 }
 
 // launch starts the browser of the thread's family under the grant of a call.
@@ -275,7 +302,7 @@ func (p *browserPlugin) launch(ctx context.Context, c *tool.Call, t *thread) (_ 
 	}
 	cmd.Session, cmd.Keep, cmd.OfRoot = true, &process.Keep{Note: b}, !t.alone
 	printed := &tail{}
-	h, err := p.connect(ctx, c.Env(), t.kin(), p.root(t).check, cmd, printed, n, false)
+	h, err := p.connect(ctx, c.Env(), t.kin(), p.root(t).check, cmd, printed, n, target.Options{}, nil)
 	if err != nil {
 		if text := printed.String(); text != "" {
 			err = fmt.Errorf("%w; it printed:\n%s", err, text)
@@ -290,8 +317,9 @@ func (p *browserPlugin) launch(ctx context.Context, c *tool.Call, t *thread) (_ 
 	return h, nil
 }
 
-// connect starts a command and connects to the browser that it becomes. If that fails, it has ended.
-func (p *browserPlugin) connect(ctx context.Context, env *tool.Env, f *family, check func(address string) error, cmd *process.Cmd, printed *tail, n note, adopted bool) (*hosted, error) {
+// connect starts a command, sends it a greeting, and connects to the browser that it becomes. If that fails, it has ended.
+func (p *browserPlugin) connect(ctx context.Context, env *tool.Env, f *family, check func(address string) error, cmd *process.Cmd, printed *tail, n note,
+	o target.Options, greeting []byte) (*hosted, error) {
 	cmd.WaitDelay, cmd.Stderr = unlimited, printed
 	in, err1 := cmd.StdinPipe()
 	out, err2 := cmd.StdoutPipe()
@@ -304,12 +332,19 @@ func (p *browserPlugin) connect(ctx context.Context, env *tool.Env, f *family, c
 		}
 		return nil, err
 	}
-	h := &hosted{family: f, env: env, id: n.ID, profile: filepath.Join(profiles(env), n.ID), cmd: cmd, proxied: n.Proxied}
+	h := &hosted{family: f, env: env, id: n.ID, cmd: cmd, proxied: n.Proxied}
+	if !o.Attached {
+		h.profile = filepath.Join(profiles(env), n.ID)
+	}
 	h.mu.members = map[*thread]*running{}
 	// A proxy lets nothing through to hosts that have not been authorized, so the parts of pages have to be known before they are asked for.
 	h.sites = &sites{policy: p.policy, restricted: check}
-	var err error
-	h.all, err = target.Open(ctx, out, browserproc.Lasting(in), target.Options{Adopted: adopted, Judge: h.sites.judge, Parts: n.Proxied, Name: mainName})
+	o.Judge, o.Parts, o.Name = h.sites.judge, n.Proxied, mainName
+	w := browserproc.Lasting(in)
+	_, err := w.Write(greeting)
+	if err == nil {
+		h.all, err = target.Open(ctx, out, w, o)
+	}
 	if err != nil {
 		kill := cmd.Kill()
 		<-cmd.Done()
@@ -352,7 +387,7 @@ func (p *browserPlugin) adoptOne(ctx context.Context, a *tool.Adoption, x proces
 	if has != nil && has.id == n.ID {
 		return nil // as long as an earlier process runs, each request adopts again what this one has already
 	}
-	h, err := p.connect(ctx, a.Env, f, p.thread(f.root).check, x.Cmd, &tail{}, n, true)
+	h, err := p.connect(ctx, a.Env, f, p.thread(f.root).check, x.Cmd, &tail{}, n, target.Options{Adopted: true}, nil)
 	if err != nil {
 		return err
 	}

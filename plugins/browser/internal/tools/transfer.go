@@ -52,6 +52,9 @@ func absolute(cwd, path string) string {
 
 // upload copies files, which the call was assessed to read, into a folder that the browser can read.
 func (x *transfer) upload(ctx context.Context, paths []string) (_ []string, err error) {
+	if x.r.Browser.Attached() {
+		return nil, errors.New("files can't be uploaded to a browser that gantry did not start (`cdp_url`): it can't read the folder into which gantry would copy them")
+	}
 	dir := filepath.Join(x.r.profile, "uploads", strings.ToLower(rand.Text()[:10]))
 	root, err := x.openProfile()
 	if err != nil {

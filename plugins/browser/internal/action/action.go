@@ -46,6 +46,7 @@ type Action struct {
 	UploadFile      *Files        `json:"upload_file,omitempty"`
 	DropFiles       *Files        `json:"drop_files,omitempty"`
 	SaveAsPDF       *SaveAsPDF    `json:"save_as_pdf,omitempty"`
+	AskUser         *AskUser      `json:"ask_user,omitempty"`
 }
 
 // The arguments of the actions.

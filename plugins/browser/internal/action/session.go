@@ -34,6 +34,8 @@ type Session struct {
 	// Secret returns what is typed for a secret in a frame with the first of the origins, which frames with the others are around. It refuses where the
 	// secret does not belong. Optional.
 	Secret func(ctx context.Context, name string, origins []string) (string, error)
+	// AskUser lets a person do something in a tab, and waits until it is done. Optional.
+	AskUser func(ctx context.Context, t *target.Tab, reason string) error
 	// Save keeps a file that an action has made, and says where. Optional.
 	Save func(ctx context.Context, name, mediaType string, content []byte) (string, error)
 

@@ -449,7 +449,7 @@ func (p *browserPlugin) describe(ctx context.Context, r *running, tab *target.Ta
 	for _, n := range tab.TakeNotes() {
 		b.WriteString("\n" + n)
 	}
-	b.WriteString("\n" + s.Header())
+	b.WriteString("\n" + s.Header() + p.wall(r, i, s, v))
 	if v.partly() {
 		b.WriteString(full(s, v))
 		return strings.TrimRight(b.String(), "\n")

@@ -80,7 +80,7 @@ func New(version, binary string) tool.Plugin {
 		Config:       p.config,
 		Tools:        slices.Concat([]tool.Tool{p.actTool(), p.stateTool(), p.extractTool(), p.recordTool(), p.replayTool(), p.taskTool()}, p.scriptTools(), p.manageTools()),
 		Commands:     p.commands(),
-		Capabilities: []string{"secrets", "spawn", "state", "call-tools", "sample"},
+		Capabilities: []string{"secrets", "spawn", "state", "call-tools", "sample", "ask"},
 		Configured:   p.configured,
 		StopSession: func(ctx context.Context, threadID, sessionID string) error {
 			return p.owner(threadID, sessionID).stop(ctx, sessionID, "it was stopped")

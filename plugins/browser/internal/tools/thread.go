@@ -65,6 +65,7 @@ type running struct {
 	downloads   *files.Downloads
 	keeper      *keeper
 	recorder    *record.Recorder // nil: nothing is recorded; only the call that uses the browser changes it
+	walled      string           // document that the model knows to ask for a login
 	told        string           // origin of the page whose secrets the model knows
 	id          string           // of the session
 	opened      string           // the call that has opened it

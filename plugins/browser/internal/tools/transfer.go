@@ -36,7 +36,7 @@ type transfer struct {
 
 func (p *browserPlugin) transfer(c *tool.Call, r *running) *transfer {
 	x := &transfer{p: p, c: c, r: r}
-	r.Upload, r.Save, r.Secret = x.upload, x.save, x.secret
+	r.Upload, r.Save, r.Secret, r.AskUser = x.upload, x.save, x.secret, x.askUser
 	return x
 }
 

@@ -356,13 +356,18 @@ func (h *Host) Thread(id event.ThreadID) (*thread.Thread, bool) {
 // Models returns the models of the host's configuration.
 func (h *Host) Models() *modelset.Set { return h.models }
 
-// sample asks a thread's model on behalf of a plugin's call.
+// sample asks a thread's model on behalf of a plugin's call, or the model whose block's label the request names.
 func (h *Host) sample(ctx context.Context, c orchestrate.Call, req *llm.Request) (*service.Sampled, error) {
 	r, err := h.running(c.Thread)
 	if err != nil {
 		return nil, errors.New("the thread has ended")
 	}
 	model := r.sample.Load()
+	if named, err := h.models.Find(req.Model); req.Model != "" && err == nil && named.Label == req.Model {
+		if model, err = h.models.Open(ctx, c.Thread, named); err != nil {
+			return nil, err
+		}
+	}
 	if model == nil { // the thread has had no turn: a person calls its tools
 		if model, err = r.firstModel(ctx); err != nil {
 			return nil, err

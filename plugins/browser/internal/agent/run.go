@@ -37,6 +37,7 @@ type Task struct {
 	Domains  []string
 	Secrets  []string // their names
 	Actions  string   // of the browser, see [Catalogue]
+	Fallback string   // model that is asked when the first one fails; empty: none
 	Earlier  []byte   // the plan of an earlier run, see [Report]; nil: none
 	// Save stores a checkpoint. Optional.
 	Save func(ctx context.Context, checkpoint []byte) error
@@ -57,6 +58,7 @@ type Report struct {
 	ModelCalls int             `json:"model_calls"`
 	Known      int             `json:"known_steps,omitempty"` // that an earlier run has had, and for which no model was asked
 	Usage      Usage           `json:"usage"`
+	Fallback   string          `json:"fallback,omitempty"` // the model that has taken over
 
 	History *history.History `json:"-"`
 	// Plan is what another run for the same task may take over, as long as the pages show the same; nil: nothing.
@@ -83,6 +85,7 @@ type checkpoint struct {
 	History  *history.History `json:"history"`
 	Used     Usage            `json:"usage"`
 	Calls    int              `json:"calls,omitempty"`
+	Fell     bool             `json:"fell,omitempty"` // the fallback has taken over, for good
 }
 
 type run struct {
@@ -113,6 +116,9 @@ func Run(ctx context.Context, t Task, b Browser, s Sample, saved []byte) (*Repor
 	}
 	err := r.loop(ctx, report)
 	report.Steps, report.History, report.Usage, report.ModelCalls = r.Step, r.History, r.Used, r.Calls
+	if r.Fell {
+		report.Fallback = r.Fallback
+	}
 	if report.Resumed == 0 {
 		report.Plan = r.plan()
 	}
@@ -268,8 +274,14 @@ const noAction = "No next action returned by LLM!"
 // passing are the errors of a model after which another request may succeed.
 var passing = []llm.ErrorCode{llm.ErrRateLimit, llm.ErrProviderInternal, llm.ErrTransport, llm.ErrInvalidOutput, llm.ErrIncompleteStream, llm.ErrOverloaded, llm.ErrContentPolicy}
 
-// ask asks the model.
+// lasting are the errors of a model that another model may not have.
+var lasting = []llm.ErrorCode{llm.ErrAuthentication, llm.ErrQuotaExceeded, llm.ErrRateLimit, llm.ErrProviderInternal, llm.ErrOverloaded, llm.ErrIncompleteStream}
+
+// ask asks the model, and the fallback from its first lasting error on.
 func (r *run) ask(ctx context.Context, req *llm.Request) (string, error) {
+	if r.Fell {
+		req.Model = r.Fallback
+	}
 	text, used, err := r.sample(ctx, req)
 	r.Calls++
 	if used.Input != nil {
@@ -278,7 +290,12 @@ func (r *run) ask(ctx context.Context, req *llm.Request) (string, error) {
 	if used.Output != nil {
 		r.Used.Output += *used.Output
 	}
-	if e, ok := errors.AsType[*llm.Error](err); ok && slices.Contains(passing, e.Code) && ctx.Err() == nil {
+	e, failed := errors.AsType[*llm.Error](err)
+	if failed && r.Fallback != "" && !r.Fell && slices.Contains(lasting, e.Code) && ctx.Err() == nil {
+		r.Fell = true
+		return r.ask(ctx, req)
+	}
+	if failed && slices.Contains(passing, e.Code) && ctx.Err() == nil {
 		return "", &answerError{"the model did not answer: " + e.Error()}
 	}
 	return text, err

@@ -132,6 +132,44 @@ func TestStepEnds(t *testing.T) {
 	}
 }
 
+// The fallback takes over with the first lasting error, for good, also after an interruption. Its own errors are treated as without one.
+func TestFallback(t *testing.T) {
+	t.Parallel()
+	var asked []string
+	limited := &llm.Error{Code: llm.ErrRateLimit, Message: "slow down"}
+	m := &model{answers: []string{step(`{"click":{"index":1}}`), step(finished)}}
+	sample := func(ctx context.Context, r *llm.Request) (string, llm.Usage, error) {
+		if asked = append(asked, r.Model); r.Model == "" {
+			return "", llm.Usage{}, limited
+		}
+		return m.sample(ctx, r)
+	}
+	k := task()
+	k.Fallback = "second"
+	var saved []byte
+	k.Save = func(_ context.Context, b []byte) error { saved = b; return nil }
+	r, err := Run(t.Context(), k, &fake{}, sample, nil)
+	if err != nil || !r.Success || r.Fallback != "second" || !slices.Equal(asked, []string{"", "second", "second"}) {
+		t.Errorf("%v %+v %q", err, r, asked)
+	}
+	asked = nil
+	if r, err := Run(t.Context(), k, &fake{}, sample, saved); err != nil || !r.Success || !slices.Equal(asked, []string{"second"}) {
+		t.Errorf("resumed: %v %+v %q", err, r, asked)
+	}
+	for name, c := range map[string]struct {
+		fallback string
+		code     llm.ErrorCode
+		calls    int
+	}{"no fallback": {"", llm.ErrRateLimit, maxFailures + 1}, "it fails, too": {"second", llm.ErrOverloaded, maxFailures + 2}, "it would not help": {"second", llm.ErrInvalidOutput, maxFailures + 1}} {
+		k := task()
+		k.Fallback = c.fallback
+		m := &model{fail: &llm.Error{Code: c.code}}
+		if r := runTask(t, k, &fake{}, m); r.Done || r.ModelCalls != c.calls || r.Stopped == "" {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
+
 // Vector A36.
 func TestEmptyAnswers(t *testing.T) {
 	t.Parallel()

@@ -33,6 +33,8 @@ type Config struct {
 	Idle     time.Duration `json:"idle" default:"30m" doc:"How long an unused browser is kept."`
 	Contexts string        `json:"contexts" default:"agent" doc:"What an agent shares with the browser of the thread that it works for: agent has cookies and storage of its own, with shared all agents have the same."`
 
+	FallbackModel string `json:"fallback_model" doc:"Label of the model block that browser_task continues with when the thread's model fails. Default: none."`
+
 	Session   SessionBlock   `json:"session" doc:"The browsers of scripts."`
 	Secret    []SecretBlock  `json:"secret" doc:"What the model can have typed without seeing it."`
 	Profile   []ProfileBlock `json:"profile" doc:"Sites whose cookies and local storage are kept, encrypted, for later browsers."`

@@ -56,7 +56,8 @@ func (p *browserPlugin) taskTool() tool.Tool {
 func (p *browserPlugin) planTask(in taskArgs) (agent.Task, *restriction, error) {
 	t := agent.Task{
 		Task: in.Task, StartURL: in.StartURL, MaxSteps: in.MaxSteps, Vision: in.Vision, Domains: in.Domains, Secrets: in.Secrets, Judge: in.Judge == nil || *in.Judge,
-		Actions: agent.Catalogue(reflect.TypeFor[action.Action]()), Now: time.Now,
+		Fallback: p.config.FallbackModel,
+		Actions:  agent.Catalogue(reflect.TypeFor[action.Action]()), Now: time.Now,
 	}
 	if strings.TrimSpace(in.Task) == "" {
 		return t, nil, errors.New("task is empty")
@@ -210,6 +211,9 @@ func (p *browserPlugin) taskResult(ctx context.Context, c *tool.Call, item *cont
 	fmt.Fprintf(&b, "\nSteps: %d; model calls: %d.", report.Steps, report.ModelCalls)
 	if report.Known > 0 {
 		fmt.Fprintf(&b, " %d steps were known from an earlier run on pages that show the same.", report.Known)
+	}
+	if report.Fallback != "" {
+		fmt.Fprintf(&b, " The model failed, and %q took over.", report.Fallback)
 	}
 	if report.Resumed > 0 {
 		fmt.Fprintf(&b, " It went on at step %d, where an earlier call was interrupted.", report.Resumed)

@@ -91,6 +91,44 @@ throw new Error("on purpose")
 	noProfileLeft(t, r)
 }
 
+// B4: while a script uses the browser, browser_recover says so and changes nothing; once it is cancelled, it can be used.
+func TestBrowserRecoverDuringAScript(t *testing.T) {
+	t.Parallel()
+	s := form(t)
+	r := newBrowser(t, browsers[0], act("c1", fmt.Sprintf("{ navigate = { url = %q } }", s.URL))+act("c2", `{ input = { index = 1, text = "Ada" } }`)+
+		execute("c3", `await page.js("location.href"); for (;;) await page.wait(60)`, ", yield_time_ms = 1000")+runOf("c3")+
+		"do = [{ call = \"browser_recover\", id = \"c4\", args = { action = \"restart\" } }]\n"+
+		"[[step]]\ndo = [{ call = \"browser_cancel\", id = \"c5\", raw = '{\"run_id\": \"${run}\"}' }]\n"+
+		"[[step]]\ndo = [{ call = \"browser_state\", id = \"c6\", args = { mode = \"full\" } }]\n"+toolCall("c7", "browser_recover", `action = "reload"`)+done)
+	r.OK(append(append([]string{"exec"}, reaching("workspace-write")...), "go")...)
+	has(t, r.Last().Outputs(), map[string][]string{
+		"c4": {"busy: script bs-", "browser_observe", "browser_cancel"}, "c5": {"was cancelled"}, "c6": {"value=Ada"}, "c7": {"The page was loaded again."},
+	})
+	r.NothingLeft()
+}
+
+// B5: what a script prints and returns of a secret, or of the current one-time code, is its name.
+func TestBrowserScriptPrintsNoSecret(t *testing.T) {
+	t.Parallel()
+	s := form(t)
+	const script = `const v = await page.js("document.getElementById('n').value"); console.log("typed", v, "with", v.length, "characters"); return {v}`
+	r := newBrowser(t, browsers[0], act("c1", fmt.Sprintf("{ navigate = { url = %q } }", s.URL))+
+		act("c2", `{ input = { index = 1, text = "<secret>login</secret>" } }`)+execute("c3", script, "")+
+		act("c4", `{ input = { index = 1, text = "<secret>code</secret>" } }`)+execute("c5", script, "")+done, fmt.Sprintf(secrets, hunter, s.URL, otpKey, s.URL))
+	res := r.OK(append(append([]string{"exec"}, reaching("workspace-write")...), "--events", "go")...)
+	out := r.Last().Outputs()
+	has(t, out, map[string][]string{
+		"c3": {fmt.Sprintf("typed <secret>login</secret> with %d characters", len(hunter)), `"v": "<secret>login</secret>"`},
+		"c5": {"typed <secret>code</secret> with 6 characters", `"v": "<secret>code</secret>"`},
+	})
+	for _, secret := range append(codes(t), hunter) {
+		if strings.Contains(fmt.Sprint(out)+res.Stdout+res.Stderr, secret) {
+			t.Error("a secret is in an output or an event")
+		}
+	}
+	r.NothingLeft()
+}
+
 // A script's own browser ends with it, and is not that of browser_act.
 func TestBrowserScriptWithItsOwnBrowser(t *testing.T) {
 	t.Parallel()

@@ -185,6 +185,7 @@ func TestActions(t *testing.T) {
 		{"evaluate what looks repaired", "", `{"evaluate":{"code":"/\\\\d+/.test('\\\\d') && 'a\\\\nb'"}}`, `1. Evaluated: a\nb`, "1", "1"},
 		{"hover", "<button onmouseover='over = event.isTrusted'>Go</button>", `{"hover":{"index":1}}`, `1. Moved the mouse over [1] <button> "Go"`, "over", "true"},
 		{"drag", "<button>A</button><p style='height:50px'></p><button>B</button><script>onmouseup = e => dropped = e.target.textContent</script>", `{"drag":{"from":1,"to":2}}`, `1. Dragged [1] to [2]`, "dropped", "B"},
+		// A31.
 		{"alert", "<button onclick=\"alert('hi')\">Go</button>", `{"click":{"index":1}}`, `1. Clicked [1] <button> "Go"; [alert] hi`, "1", "1"},
 		{"confirm", "<button onclick=\"sure = confirm('sure?')\">Go</button>", `{"click":{"index":1}},{"handle_dialog":{"accept":true}}`, "1. Clicked [1] <button> \"Go\"; a confirm dialog is open (\"sure?\"); answer it with handle_dialog\nThe remaining 1 actions were not run, because of that. Look at the state, then continue.", "", ""},
 		{"answer", "", `{"handle_dialog":{"accept":true}}`, `1. Accepted the confirm dialog "sure?"`, "sure", "true"},
@@ -198,6 +199,7 @@ func TestActions(t *testing.T) {
 		{"forbidden", "", `{"navigate":{"url":"file:///etc/passwd"}}`, `1. navigate failed: addresses of the scheme "file" are not allowed; only http and https are`, "1", "1"},
 		{"unreachable", "", `{"navigate":{"url":"http://127.0.0.1:1/"}}`, `1. navigate failed: http://127.0.0.1:1/ can't be reached: net::ERR_UNSAFE_PORT`, "1", "1"},
 		{"unknown engine", "", `{"search":{"query":"x","engine":"yahoo"}}`, `1. search failed: unsupported search engine "yahoo": use duckduckgo, google or bing`, "1", "1"},
+		// A26.
 		{"unknown tab", "", `{"switch":{"tab_id":"zzzz"}}`, "", "1", "1"},
 		{"stops", "<button>Go</button>", `{"click":{"index":9}},{"click":{"index":1}}`, "1. click failed: there is no element 9: numbers are from 1 to 1; call browser_state\nThe remaining 1 actions were not run, because of that. Look at the state, then continue.", "log.join()", ""},
 	} {

@@ -270,6 +270,7 @@ func TestTallFrame(t *testing.T) {
 	}
 }
 
+// V24: what is in a frame of another site has numbers as well.
 func TestFrameOfAnotherSite(t *testing.T) {
 	p := newPages(t)
 	p.serve("/f", "<p>Cross text</p><button>CrossBtn</button>")

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -230,6 +231,16 @@ func TestFailures(t *testing.T) {
 	r := g.start(`console.log("before"); for (;;) {}`, 200*time.Millisecond).First(t.Context(), time.Minute)
 	if r.Status != Failed || r.Diagnosis.Kind != "timeout" || r.Text != "before\n" {
 		t.Errorf("%+v", r)
+	}
+}
+
+// B2: an observation waits for 1 to 120 seconds, whatever is asked for.
+func TestWaitIsClamped(t *testing.T) {
+	t.Parallel()
+	for ms, want := range map[int]time.Duration{-1: time.Second, 0: time.Second, 10: time.Second, 5000: 5 * time.Second, 999_999: 2 * time.Minute, math.MaxInt: 2 * time.Minute} {
+		if got := Wait(ms); got != want {
+			t.Errorf("%d: %v, not %v", ms, got, want)
+		}
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 
 // browserGoals are the abilities of a browser for models, numbered as in the comparison of such browsers that the plugin was designed by, with the
 // tests that hold them. Each test is named by its package below plugins/browser/internal, or e2e. Numbers that are missing are not obligations of
-// the plugin, or no part of it: 35 and 36 (optional), 47 and 48 (hosted browsers, captchas), 57 (actions for single sites). Of two, a part is
-// missing that no test can hold: 50 (a fallback model) and 60 (tabs of several agents in one browser).
+// the plugin, or no part of it: 35 and 36 (optional), 47 and 48 (hosted browsers, captchas), 57 (actions for single sites). Of one, a part is
+// missing that no test can hold: 60 (tabs of several agents in one browser).
 var browserGoals = map[int]string{
 	1:  "capture.TestVectors state.TestLines",
 	2:  "capture.TestVectors e2e.TestBrowser",
@@ -50,7 +50,7 @@ var browserGoals = map[int]string{
 	37: "action.TestEmulate target.TestSettingsOfAllTabs",
 	38: "record.TestRecorder record.TestVideo e2e.TestBrowserRecording e2e.TestBrowserVideo",
 	39: "storage.TestStorageOfAllOrigins storage.TestMerge storage.TestSeal",
-	40: "e2e.TestBrowserProfiles profile.TestFolderStaysWhileItIsUsed",
+	40: "e2e.TestBrowserProfiles profile.TestFolderStaysWhileItIsUsed e2e.TestBrowserOfTheUser",
 	41: "chromium.TestArguments e2e.TestBrowserHasANetworkOfItsOwn",
 	42: "policy.TestAddresses policy.TestNotations target.TestForbiddenDocuments e2e.TestBrowserOpensNothingDenied",
 	43: "secret.TestAllows secret.TestMasks e2e.TestBrowserLogin e2e.TestBrowserSecretsStayOnTheirSites",
@@ -58,7 +58,7 @@ var browserGoals = map[int]string{
 	45: "cdp.TestRefusalsAndDeadlines action.TestBusyPage",
 	46: "target.TestCrash e2e.TestBrowserOutlivesItsPlugin e2e.TestKillsOfBrowserLeaveNothing",
 	49: "agent.TestRun agent.TestPlan agent.TestRepeats agent.TestBudget e2e.TestBrowserTask",
-	50: "agent.TestRun", // the report has what was used; there is no fallback model
+	50: "agent.TestRun agent.TestFallback e2e.TestBrowserTaskFallback",
 	51: "agent.TestSummary",
 	52: "files.TestManagedName files.TestManaged",
 	53: "history.TestMatch history.TestUpstreamFileIsLoadedAndWritten e2e.TestBrowserReplay e2e.TestBrowserCombined",
@@ -68,7 +68,7 @@ var browserGoals = map[int]string{
 	58: "e2e.TestBrowserCommands e2e.TestCall e2e.TestMCPAgent",
 	59: "session.TestVectors e2e.TestBrowserScript",
 	61: "script.TestPage e2e.TestBrowserScript",
-	62: "view.TestShow e2e.TestViewOfABrowser",
+	62: "view.TestShow e2e.TestViewOfABrowser e2e.TestBrowserLoginWall",
 }
 
 // Each ability has tests, and they exist.

@@ -71,9 +71,52 @@ var browserGoals = map[int]string{
 	62: "view.TestShow e2e.TestViewOfABrowser e2e.TestBrowserLoginWall",
 }
 
-// Each ability has tests, and they exist.
-func TestBrowserGoalsHaveTests(t *testing.T) {
+// browserDefects are defects of such browsers that this one must not have, with the tests that hold that, named like those of browserGoals.
+var browserDefects = map[string]string{
+	"values that were typed, or set by a script, are not in the state":      "capture.TestVectors e2e.TestBrowser",
+	"labels of one character are lost":                                      "capture.TestVectors state.TestPagination",
+	"ordinary fields look like shadow roots, and cells like controls":       "capture.TestVectors",
+	"what has not changed is new in each state":                             "capture.TestNewElements capture.TestNumbersAndChanges",
+	"controls of media can't be reached":                                    "capture.TestVectors",
+	"options of a list, the chosen one, or what a button opens are missing": "capture.TestVectors",
+	"what is covered or inert is clicked by a script":                       "action.TestActions capture.TestVectors capture.TestWhatCannotBeUsed",
+	"only some hundred elements have numbers":                               "capture.TestManyElements",
+	"numbers of frames in other processes collide":                          "capture.TestFrameOfAnotherSite action.TestFrameOfAnotherSite",
+	"messages of dialogs come again and again":                              "target.TestDialogs e2e.TestBrowserIsNotHeldUp",
+	"going back at the beginning of the history succeeds":                   "action.TestEndOfTheHistory",
+	"a text with quotes is not found, and scripts are changed":              "action.TestActions",
+	"a plus sign can't be typed":                                            "input.TestChords",
+	"an element that is gone is no error, and failures are not counted":     "action.TestActions action.TestReplacedElements agent.TestFailures",
+	"rules for addresses compare beginnings, or leave subdomains open":      "policy.TestAddresses policy.TestNotations policy.TestOpenedByAPage",
+	"data and blob addresses, frames or sockets pass the rules":             "policy.TestOpenedByAPage target.TestForbiddenDocuments target.TestForbiddenSockets target.TestFramesAreJudged",
+	"paths of uploads are not checked":                                      "userfiles.TestRead e2e.TestBrowserOfTheUser",
+	"only the storage of the open page is saved":                            "storage.TestStorageOfAllOrigins",
+	"downloads pass through the page":                                       "files.TestDownload files.TestDownloadOfABlob",
+	"archives have only https and one tab":                                  "record.TestRecorder",
+	"ports are raced for, pipes fill up, processes and crashes are missed":  "browserproc.TestBecome target.TestCrash e2e.TestBrowser",
+	"events of earlier tabs are lost":                                       "target.TestTabs",
+	"sites share a process":                                                 "chromium.TestArguments target.TestFrameOfAnotherSite",
+	"the page is changed by being read, or sees how":                        "capture.TestNothingIsWritten capture.TestHostilePage",
+	"clicks are not trusted":                                                "action.TestActions",
+	"commands have no deadline":                                             "cdp.TestRefusalsAndDeadlines cdp.TestPing",
+}
+
+// Each defect has tests, and they exist.
+func TestBrowserDefectsHaveTests(t *testing.T) {
 	t.Parallel()
+	tests := browserTests(t)
+	for defect, names := range browserDefects {
+		for _, name := range strings.Fields(names) {
+			if !tests[name] {
+				t.Errorf("%s: there is no %s", defect, name)
+			}
+		}
+	}
+}
+
+// browserTests returns the names of the tests that can be listed.
+func browserTests(t *testing.T) map[string]bool {
+	t.Helper()
 	tests := map[string]bool{}
 	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T\)`)
 	for _, pattern := range []string{"*_test.go", "../plugins/browser/internal/*/*_test.go"} {
@@ -95,6 +138,13 @@ func TestBrowserGoalsHaveTests(t *testing.T) {
 			}
 		}
 	}
+	return tests
+}
+
+// Each ability has tests, and they exist.
+func TestBrowserGoalsHaveTests(t *testing.T) {
+	t.Parallel()
+	tests := browserTests(t)
 	for n := 1; n <= 62; n++ {
 		names, ok := browserGoals[n]
 		switch n {

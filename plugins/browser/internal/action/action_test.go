@@ -176,6 +176,7 @@ func TestActions(t *testing.T) {
 		{"search badly", "", `{"search_page":{"pattern":"(","regex":true}}`, "1. search_page failed: Invalid regular expression: /(/gi: Unterminated group", "1", "1"},
 		{"elements", "<a href=/x>Link</a>", `{"find_elements":{"selector":"a","attributes":["href"]}}`, "1. Found 1 elements matching \"a\".\n[1] <a> \"Link\" href=\"URL/x\" (0 children)", "1", "1"},
 		{"evaluate", "", `{"evaluate":{"code":"({a: [1, 'b']})"}}`, `1. Evaluated: {"a":[1,"b"]}`, "1", "1"},
+		{"evaluate exactly what is written", "", `{"evaluate":{"code":"['a\\\\nb'.length, /\\d+/.exec('x12')[0], 'a[href=\"x\"]']"}}`, `1. Evaluated: [4,"12","a[href=\"x\"]"]`, "1", "1"},
 		{"evaluate a promise", "", `{"evaluate":{"code":"Promise.resolve({a: 1})"}}`, `1. Evaluated: {"a":1}`, "1", "1"},
 		{"evaluate a refused promise", "", `{"evaluate":{"code":"Promise.reject(new Error('no'))"}}`, "1. evaluate failed: Error: no\n    at <anonymous>:1:16", "1", "1"},
 		{"evaluate what is declared again", "", `{"evaluate":{"code":"let x = 1"}},{"evaluate":{"code":"let x = await 2; x"}}`, "1. Evaluated: undefined\nThe remaining 1 actions were not run, because of that. Look at the state, then continue.", "1", "1"},

@@ -241,6 +241,15 @@ func TestNewElements(t *testing.T) {
 	}
 }
 
+// As many elements have numbers as are in view.
+func TestManyElements(t *testing.T) {
+	p := newPages(t)
+	p.open(`<div style="font-size:0">` + strings.Repeat(`<button style="width:20px;height:20px;padding:0">x</button>`, 1000) + "</div>")
+	if s := p.take(&state.Book{}); s.Numbers != 1000 || strings.Count(text(s), "<button />") != 1000 {
+		t.Errorf("%d numbers", s.Numbers)
+	}
+}
+
 // V25: a frame may be tiny.
 func TestTinyFrameOfAnotherSite(t *testing.T) {
 	p := newPages(t)

@@ -126,3 +126,48 @@ func TestBrowserOfTheUserNeedsTheNetworkRules(t *testing.T) {
 	}
 	r.NothingLeft()
 }
+
+// The agents of a thread share the browser of the user: each sees its own tabs only, all have the user's cookies, and at the end the user's tabs
+// are as they were.
+func TestBrowserOfTheUserOfAgents(t *testing.T) {
+	t.Parallel()
+	s, host := form(t), browserOfTheUser(t)
+	before := tabsOf(t, host)
+	open := func(path string) string { return fmt.Sprintf("{ navigate = { url = %q } }", s.URL+path) }
+	script := "[[step]]\nname = \"end\"\nwhen = { not = { absent = \"Sender: /root/a\" } }\n" +
+		"do = [{ call = \"browser_state\", id = \"tabs\", args = { } }, { call = \"browser_act\", id = \"cookie\", args = { actions = [{ evaluate = { code = \"document.cookie\" } }] } }]\n" +
+		"[[step]]\nwhen = { not = { absent = \"Sender: /root/a\" } }\ndo = [{ text = \"a is done\" }]\n" +
+		agentAct("", "root", open("/root")) +
+		agentStep("", `{ call = "spawn_agent", namespace = "collaboration", id = "s1", args = { task_name = "a", message = "go", fork_turns = "none" } }`) +
+		"[[step]]\ntimes = -1\nwhen = { absent = \"You are the agent\" }\ndo = [{ call = \"wait_agent\", namespace = \"collaboration\", args = { timeout_ms = 60000 } }]\n" +
+		agentAct("/root/a", "given", open("/given")) + agentAct("/root/a", "set", `{ evaluate = { code = "document.cookie = 'a=1'" } }`) +
+		agentAct("/root/a", "give", `{ hand_over = { to = "/root" } }`) + agentAct("/root/a", "own", open("/own")) +
+		agentStep("/root/a", `{ call = "browser_execute", id = "listed", args = { code = "return [await page.list_tabs(), await page.goto_url('`+s.URL+`/script')]" } }`) +
+		agentWaits("/root/a", "a") + agentStep("/root/a", `{ text = "I am done" }`)
+	r := newBrowser(t, browsers[0], script, fmt.Sprintf("cdp_url = \"http://%s\"", host))
+	addOdd(t, r, "waits", "waits", "")
+	withAgents(r, "")
+	run := r.Start(append(append([]string{"exec"}, reaching("workspace-write")...), "--config", "agents.hcl", "go")...)
+	r.Until("the agent has its tabs", func() bool { return exists(r.Dir, "a.waiting") })
+	if now := tabsOf(t, host); len(now) < len(before)+3 {
+		t.Errorf("the tabs are %q, and were %q", now, before)
+	}
+	r.Write("a", "")
+	if res := run.Wait(); res.Code != 0 || !strings.Contains(res.Stdout, "a is done") {
+		t.Fatalf("exit %d:\n%s\n%s", res.Code, res.Stdout, res.Stderr)
+	}
+	a, out := outputsOf(r, "/root/a"), r.Last().Outputs()
+	if !strings.Contains(a["listed"], "/own") || strings.Contains(a["listed"], "/root") || strings.Contains(a["listed"], "/given") {
+		t.Errorf("the agent sees\n%s", a["listed"])
+	}
+	if !strings.Contains(a["give"], "over to /root") || !strings.Contains(out["tabs"], "/given") || !strings.Contains(out["tabs"], "/root") || strings.Contains(out["tabs"], "/own") {
+		t.Errorf("handed over: %s\nthe root sees\n%s", a["give"], out["tabs"])
+	}
+	if !strings.Contains(out["cookie"], "a=1") {
+		t.Errorf("the root has the cookies\n%s", out["cookie"])
+	}
+	r.NothingLeft()
+	if now := tabsOf(t, host); !slices.Equal(now, before) {
+		t.Errorf("the tabs are %q, and were %q", now, before)
+	}
+}

@@ -171,3 +171,30 @@ func TestBrowserOfTheUserOfAgents(t *testing.T) {
 		t.Errorf("the tabs are %q, and were %q", now, before)
 	}
 }
+
+// A script with a browser of its own has tabs of its own in that of the user, which end with it, unless it makes them those of the thread.
+func TestBrowserOfTheUserForOneScript(t *testing.T) {
+	t.Parallel()
+	s, host := form(t), browserOfTheUser(t)
+	before := tabsOf(t, host)
+	look := func(id, then, args string) string {
+		return execute(id, `const all = (await page.list_tabs()).map(t => t.url); await page.goto_url("`+s.URL+`/`+id+`"); `+then+`return [all, (await page.page_info()).url]`, args)
+	}
+	state := func(id string) string {
+		return "[[step]]\ndo = [{ call = \"browser_state\", id = \"" + id + "\", args = { } }]\n"
+	}
+	r := newBrowser(t, browsers[0], look("c1", "", "")+state("c2")+look("c3", "await cdp.startSession(); ", "")+state("c4")+
+		look("c5", "", `, session = "one-shot"`)+state("c6")+done, fmt.Sprintf("cdp_url = \"http://%s\"\nsession { mode = \"dynamic\" }", host))
+	r.OK(append(append([]string{"exec"}, reaching("workspace-write")...), "go")...)
+	out := r.Last().Outputs()
+	has(t, out, map[string][]string{
+		"c1": {s.URL + "/c1"}, "c2": {"There is no browser yet"}, "c3": {s.URL + "/c3"}, "c4": {s.URL + "/c3"}, "c5": {s.URL + "/c5"}, "c6": {s.URL + "/c3"},
+	})
+	if strings.Contains(out["c3"], "/c1") || strings.Contains(out["c5"], "/c3") || strings.Contains(out["c6"], "/c5") {
+		t.Errorf("tabs of others are seen:\n%s\n%s\n%s", out["c3"], out["c5"], out["c6"])
+	}
+	r.NothingLeft()
+	if now := tabsOf(t, host); !slices.Equal(now, before) {
+		t.Errorf("the tabs are %q, and were %q", now, before)
+	}
+}

@@ -17,10 +17,10 @@ const (
 	maxStates = 32
 )
 
-// Key identifies a snapshot. The folder of a command is not part of it: snapshots must be taken in a folder that none of them can change.
+// Key contains what the effect of a profile may depend on.
 type Key struct {
-	Shell string
-	Grant string // permissions of the shell, in any form
+	Shell, Cwd string
+	Grant      string // permissions of the shell, in any form
 }
 
 // Cache caches snapshots. The zero value is ready to use.

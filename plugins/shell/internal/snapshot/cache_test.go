@@ -21,7 +21,7 @@ func TestCache(t *testing.T) {
 		var n int
 		state := &State{}
 		get := func(k Key) *State { return b.Get(t.Context(), k, counted(&n, state, nil)) }
-		one, two := Key{Shell: "1"}, Key{Shell: "2"}
+		one, two := Key{Cwd: "1"}, Key{Cwd: "2"}
 		for i, k := range []Key{one, one, two, one, two} {
 			if get(k) != state {
 				t.Errorf("%d: another state", i)
@@ -40,7 +40,7 @@ func TestCache(t *testing.T) {
 		}
 		for i := range maxStates {
 			get(one)
-			get(Key{Shell: "more", Grant: string(rune('a' + i))})
+			get(Key{Cwd: "more", Grant: string(rune('a' + i))})
 		}
 		if n != 4+maxStates || len(b.mu.entries) != maxStates {
 			t.Errorf("taken %d times, %d kept", n, len(b.mu.entries))
@@ -60,7 +60,7 @@ func TestFailureIsCached(t *testing.T) {
 		t.Errorf("tried %d times", n)
 	}
 	for range 2 { // a folder that is not there says nothing about the shell
-		b.Get(t.Context(), Key{Shell: "missing"}, counted(&n, nil, &process.StartError{}))
+		b.Get(t.Context(), Key{Cwd: "missing"}, counted(&n, nil, &process.StartError{}))
 	}
 	if n != 3 {
 		t.Errorf("tried %d times", n)

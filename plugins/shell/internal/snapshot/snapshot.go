@@ -3,12 +3,12 @@
 // It owns: which parts of a shell's state are stored, the check that a snapshot reproduces the state, and how long a snapshot is valid.
 // It must not know: how a process is started or confined, calls, or what a model reads.
 //
-// A snapshot is a script that is passed to a command in its environment. [Disk] keeps it for other processes. It contains what the
+// A snapshot is a script in memory that is passed to a command in its environment, so nothing is written to disk. It contains what the
 // profile adds to a shell: variables set by the host take precedence over the profile's, and variables whose names indicate a secret
 // are left out. A profile with effects that a script can't reproduce has no snapshot; commands then read it each time. bash and zsh
 // are supported; see [dialect].
 //
-// Start with [Take], [Cache] and [Disk].
+// Start with [Take] and [Cache].
 package snapshot
 
 import (

@@ -56,10 +56,12 @@ func (f *shellPlugin) state(ctx context.Context, c *tool.Call, cmd *command) *sn
 		return nil
 	}
 	g := c.Grant()
-	key := snapshot.Key{Shell: cmd.shell.Path, Grant: fmt.Sprint(g.SandboxMode, g.Network)}
+	key := snapshot.Key{
+		Shell: cmd.shell.Path, Cwd: cmd.cwd, Grant: fmt.Sprint(g.SandboxMode, g.Network, cmd.escalated, g.WritableRoots),
+	}
 	return f.snapshots.Get(ctx, key, func(ctx context.Context) (*snapshot.State, error) {
-		return f.kept.Take(ctx, key.Shell, key.Grant, func(ctx context.Context, argv, more []string) ([]byte, error) {
-			return capture(ctx, c, "/", argv, more) // not where the model works: other folders get the snapshot, too
+		return snapshot.Take(ctx, cmd.shell.Path, func(ctx context.Context, argv, more []string) ([]byte, error) {
+			return capture(ctx, c, cmd.cwd, argv, more)
 		})
 	})
 }

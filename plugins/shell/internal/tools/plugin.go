@@ -10,7 +10,6 @@ package tools
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"strconv"
 	"sync"
 	"time"
@@ -53,7 +52,6 @@ type shellPlugin struct {
 	writing chan struct{}
 
 	snapshots snapshot.Cache
-	kept      snapshot.Disk // set by configured
 
 	mu struct {
 		sync.Mutex
@@ -107,9 +105,6 @@ func (f *shellPlugin) tools() []tool.Tool {
 
 // configured selects the shell, and offers the tools without the arguments that the configuration disables.
 func (f *shellPlugin) configured(_ context.Context, env *tool.Env) error {
-	if env.CacheDir != "" {
-		f.kept.Dir = filepath.Join(env.CacheDir, "login")
-	}
 	f.shell = f.finder.Default()
 	if f.config.Shell != "" {
 		var ok bool

@@ -173,7 +173,7 @@ func TestAppServerConfigWrite(t *testing.T) {
 		{"not allowed", map[string]any{"edits": []any{edit("approval_policy", "perhaps")}}, "configValidationError", "perhaps"},
 		{"the second one wrong", map[string]any{"edits": []any{edit("approval_policy", "never"), edit("limits.samplings", -1)}}, "configValidationError", "samplings"},
 		{"unknown", map[string]any{"edits": []any{edit("approval.polcy", "never")}}, "configSchemaUnknownKey", "policy"},
-		{"unknown to gantry", map[string]any{"edits": []any{edit("tui.theme", "dark")}}, "configSchemaUnknownKey", "tui"},
+		{"unknown to gantry", map[string]any{"edits": []any{edit("otel.exporter", "none")}}, "configSchemaUnknownKey", "otel"},
 		{"trust", map[string]any{"edits": []any{edit(`projects."/x".trust_level`, "trusted")}}, "configSchemaUnknownKey", "gantry trust"},
 		{"another model's block", map[string]any{"edits": []any{edit("model.nope.reasoning", nil)}}, "configPathNotFound", "nope"},
 		{"half a model", map[string]any{"edits": []any{edit("model.nope.reasoning", "low")}}, "configValidationError", "provider"},

@@ -162,14 +162,21 @@ func TestOlderBinaryOnANewerDatabase(t *testing.T) {
 	r.NothingLeft()
 }
 
-// A database that is no database, or nobody may write to.
+// A database that is no database is set aside, and said.
 func TestDamagedDatabase(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t, say)
 	r.Write(filepath.Join(r.Home, "threads.db"), strings.Repeat("this is no database\n", 100))
 	res := r.Gantry("exec", "go")
-	if res.Code != 1 || !strings.Contains(res.Stderr, "threads.db") || !strings.Contains(res.Stderr, "Next:") {
+	if res.Code != 0 || !strings.Contains(res.Stderr, "the database was damaged; it was set aside") {
 		t.Errorf("exit %d:\n%s", res.Code, res.Stderr)
+	}
+	aside, err := filepath.Glob(filepath.Join(r.Home, "threads.db.damaged-*"))
+	if err != nil || len(aside) != 1 {
+		t.Fatalf("set aside are %q, %v", aside, err)
+	}
+	if b, err := os.ReadFile(aside[0]); err != nil || string(b) != strings.Repeat("this is no database\n", 100) {
+		t.Errorf("what was set aside has changed: %q, %v", b, err)
 	}
 	r.NothingLeft()
 }

@@ -529,9 +529,11 @@ func (s *Snapshot) Only(keep func(*Entry) bool) *Snapshot {
 			out.entries = append(out.entries, e)
 		}
 	}
-	for k, e := range s.byName {
-		if keep(e) {
-			out.byName[k] = e
+	for layer := s; layer != nil; layer = layer.base {
+		for k, e := range layer.byName {
+			if s.find(k) == e && keep(e) {
+				out.byName[k] = e
+			}
 		}
 	}
 	return out

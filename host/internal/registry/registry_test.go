@@ -262,6 +262,20 @@ func TestHostTools(t *testing.T) {
 	}
 }
 
+// What is left of a catalogue with host tools is found by name, and what was left out is not.
+func TestOnly(t *testing.T) {
+	t.Parallel()
+	named := func(n string) *Entry { return &Entry{Descriptor: contract.Descriptor{Name: n}} }
+	plugin, other, host := named("a"), named("b"), named("c")
+	s := (&Snapshot{byName: map[key]*Entry{keyOf("", "a"): plugin, keyOf("", "b"): other}, entries: []*Entry{plugin, other}}).With(host)
+	only := s.Only(func(e *Entry) bool { return e != other })
+	for name, want := range map[string]bool{"a": true, "b": false, "c": true} {
+		if _, ok := only.Lookup("", name); ok != want {
+			t.Errorf("%s: found %v, want %v", name, ok, want)
+		}
+	}
+}
+
 // A plugin's tool with the name of a host tool is left out, and its author is told whose name it is.
 func TestReservedNames(t *testing.T) {
 	r := New("p")
